@@ -11,7 +11,7 @@ from keyword import iskeyword
 from types import ModuleType
 
 from coevolve import __version__
-from coevolve.commands.options import Help
+from coevolve.commands.options import Help, enter
 from coevolve.core.arithmetic import pin
 from coevolve.core.guard import guard
 
@@ -45,6 +45,7 @@ GROUPS = {
         "stage": "run one stage of the loop, as dvc.yaml does",
     },
 }
+IN_PROJECT = {"summary", "compare", "lineage", "ui", "params", "study", "doctor", "export", "play", "profile", "stage"}
 COMMANDS = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
 
 
@@ -80,6 +81,7 @@ def module(command: str) -> ModuleType:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse ``arguments`` (of the process, if None), run the subcommand and exit with its code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    enter(arguments[:1] != [] and arguments[0] in IN_PROJECT)
     parsed = parser(arguments[:1]).parse_args(arguments)
     guard(lambda: _run(parsed))
 

@@ -38,14 +38,15 @@ def test_cheap_commands_do_not_load_heavy_packages() -> None:
 
 def test_audit_prints_findings_and_exits_by_severity(tmp_path: Path) -> None:
     arguments = ["env", "audit", "miniworld", "--tasks", "2", "--out", "audit"]
-    only = ["--only", "semantic.oracle_max", "data.near"]
+    only = ["--only", "semantic.oracle_max", "data.coverage"]
     done = coevolve(*arguments, *only, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "semantic.oracle_max" in done.stdout and "WARN" in done.stdout and "1 passed, 1 failed: warn" in done.stdout
+    assert "semantic.oracle_max" in done.stdout and "ADVISORY" in done.stdout
+    assert "1 passed, 1 failed: advisory" in done.stdout
     read = json.loads((tmp_path / "audit/audit.json").read_text())
-    assert read["environment"] == "miniworld" and read["worst"] == "warn"
-    assert "data.near" in (tmp_path / "audit/index.html").read_text()
-    assert coevolve(*arguments, *only, "--fail-on", "warn", cwd=tmp_path).returncode == 1
+    assert read["environment"] == "miniworld" and read["worst"] == "advisory"
+    assert "data.coverage" in (tmp_path / "audit/index.html").read_text()
+    assert coevolve(*arguments, *only, "--fail-on", "advisory", cwd=tmp_path).returncode == 1
 
 
 def test_env_lists_and_shows_environments() -> None:

@@ -8,6 +8,7 @@ import pytest
 from coevolve.cli import COMMANDS
 from coevolve.core.io import read_tasks, write_jsonl
 from coevolve.environments.registry import make
+from tests import ROOT
 from tests.cli import coevolve
 
 
@@ -23,6 +24,19 @@ def test_missing_file_is_a_one_line_error_with_exit_code_1(tmp_path: Path) -> No
     assert done.returncode == 1
     assert done.stderr.startswith("error: nowhere.json: no such file")
     assert done.stderr.count("\n") == 1
+
+
+def test_commands_of_a_project_work_in_its_subfolders(tmp_path: Path) -> None:
+    for name in ("params.yaml", "dvc.yaml"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    below = tmp_path / "data/0"
+    below.mkdir(parents=True)
+    (below / "mine.json").write_text("{")
+    assert coevolve("params", "seed", cwd=below).stdout.startswith("seed: 0\n")
+    assert coevolve("summary", cwd=below).stderr.startswith("error: report/summary.json: no such file")
+    typed = coevolve("summary", "mine.json", cwd=below).stderr
+    assert typed == coevolve("summary", "data/0/mine.json", cwd=tmp_path).stderr and "error: data/0/mine.json" in typed
+    assert "params.yaml: no such file" in coevolve("params", "seed", cwd=tmp_path.parent).stderr
 
 
 def test_signals_command_shows_the_instructions_of_weak_tasks(tmp_path: Path) -> None:

@@ -283,10 +283,10 @@ check(
 )(leaks)
 
 
-check("data.same", "fail", "separate the splits by world or by goal")(same)
+check("data.same", "fail", "drop one task of each pair, or give it another goal")(same)
 
 
-check("data.near", "warn", "separate the splits by world or by goal, or use other words")(near)
+check("data.near", "warn", "drop one task of each pair, or give it another goal or other words")(near)
 
 
 check(

@@ -1,11 +1,12 @@
 """Find tasks and kinds of tasks that are in two splits: training tasks must not be test tasks."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
 from coevolve.audit.finding import Found, Measured
 from coevolve.audit.subject import Subject
+from coevolve.core.hashing import content_hash
 from coevolve.core.similarity import Index, shingles, similarity
 from coevolve.core.task import Task
 from coevolve.stages.verify.library import solution_of, text_of
@@ -33,20 +34,31 @@ def same(subject: Subject) -> Found:
 def near(subject: Subject) -> Found:
     """Do instructions of different splits differ clearly?
 
-    They do below a similarity of THRESHOLD, also in different worlds with the same reference.
+    They do below a similarity of THRESHOLD. Of two tasks, the same words in another world with another reference differ: the
+    agent must look the answer up.
     """
 
     def close(one: Sequence[Task], other: Sequence[Task]) -> list[tuple[Task, Task]]:
-        index = Index(THRESHOLD)
+        indexes: dict[str, Index] = defaultdict(lambda: Index(THRESHOLD))
         by_id = {task.task_id: task for task in one}
         for task in one:
-            index.add(task.task_id, text_of(task))
-        found = [(task, index.nearest(text_of(task))) for task in other]
-        return [(by_id[nearest[0]], task) for task, nearest in found if nearest is not None]
+            for key in _memorized(task):
+                indexes[key].add(task.task_id, text_of(task))
+        pairs = []
+        for task in other:
+            found = (indexes[key].nearest(text_of(task)) for key in _memorized(task) if key in indexes)
+            if nearest := next(filter(None, found), None):
+                pairs.append((by_id[nearest[0]], task))
+        return pairs
 
     return _between(
         subject, close, lambda one, other: f"{similarity(shingles(text_of(one)), shingles(text_of(other))):.2f} like"
     )
+
+
+def _memorized(task: Task) -> tuple[str, str]:
+    """The world of a task and its reference. An agent that has memorized one of them knows the other task with the same words."""
+    return content_hash(task.world), repr([[call.name, call.arguments] for call in task.calls])
 
 
 def template(task: Task) -> str:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coevolve.commands.options import FILE
 from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.untrusted import one_line
 
@@ -42,7 +43,7 @@ WORDS = 80  # characters of their instructions
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sides", nargs="*", metavar="SIDE", help="a policy (default: policies/0 and the last policy)")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="also write the tables as one self-contained page")
+    parser.add_argument("--html", **FILE, help="also write the tables as one self-contained page")
 
 
 def run(args: argparse.Namespace) -> int:

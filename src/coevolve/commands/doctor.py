@@ -12,6 +12,7 @@ from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
+from coevolve.commands.options import typed
 from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis, judged
 from coevolve.core.errors import CoevolveError, first_line, install
 from coevolve.core.mixtures import shares
@@ -36,7 +37,7 @@ ROOM = 10  # GB that a run and its cache need at least
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--params", type=Path, default=PARAMS, help="file to check (default: params.yaml)")
+    parser.add_argument("--params", type=typed, default=PARAMS, help="file to check (default: params.yaml)")
     model = "check only the chat template of this model, for training: a directory, a name in the local cache, or a .jinja file"
     parser.add_argument("--template", metavar="MODEL", help=model)
 
@@ -277,6 +278,10 @@ def _dvc(params: Params) -> Iterator[Diagnosis]:
     listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if listed.returncode:
         yield Diagnosis("dvc", BROKEN, listed.stderr.strip().splitlines()[-1], "run this in the repository")
+        return
+    lock = Path(".dvc/tmp/rwlock")
+    if lock.exists() and not lock.read_bytes().strip():
+        yield Diagnosis("dvc", BROKEN, f"{lock} is empty: an interrupt cut DVC off, and it runs no stage", f"rm {lock}")
         return
     remotes = [line.split()[0] for line in listed.stdout.splitlines() if line.strip()]
     text = f"remotes: {', '.join(remotes)}" if remotes else "no remote: data and policies stay on this machine"

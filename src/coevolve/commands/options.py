@@ -1,12 +1,31 @@
 """Parts of options that several commands share, and the form of their help."""
 
 import argparse
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-FILE: dict[str, Any] = {"type": Path, "metavar": "FILE"}
-DIR: dict[str, Any] = {"type": Path, "metavar": "DIR"}
+_below = Path()  # the user's folder, seen from the project's folder
+
+
+def typed(text: str) -> Path:
+    """A path as the user typed it, seen from the folder in which the command works."""
+    return _below / text
+
+
+def enter(project: bool) -> None:
+    """Let a command that needs a ``project`` work in the nearest folder above that is one, as git does."""
+    global _below
+    here = Path.cwd()
+    above = (here, *here.parents) if project else ()
+    root = next((one for one in above if (one / "params.yaml").is_file() and (one / "dvc.yaml").is_file()), here)
+    _below = here.relative_to(root)
+    os.chdir(root)
+
+
+FILE: dict[str, Any] = {"type": typed, "metavar": "FILE"}
+DIR: dict[str, Any] = {"type": typed, "metavar": "DIR"}
 SWITCH: dict[str, Any] = {"action": "store_true"}
 ENVIRONMENT: dict[str, Any] = {"metavar": "NAME", "help": "an environment of `coevolve env list`"}
 WORDS: dict[str, Any] = {"choices": ("none", "language", "values"), "default": "language"}

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from coevolve.core.calls import readable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
 from coevolve.core.task import Observation, Score, Task, ToolCall
@@ -25,6 +26,7 @@ Shows a task and takes your calls, one per line, as the environment takes an age
   /tools [WORD]              list the tools and their arguments, or only the tools that contain WORD
   /reference                 show the calls that solve the task
   /score                     show the score and its checks so far
+  /help                      show these lines
   /quit or Ctrl-D            end the episode
 
   coevolve play miniworld
@@ -78,7 +80,10 @@ def _episode(console: "Console", environment: "Environment", task: Task, session
     """Play until the environment or the player ends the episode."""
     turn = session.reset(task)
     tools = turn.tools or []
-    console.print(f"{environment.name}, task {task.task_id}; {len(tools)} tools (/tools lists them)", style="dim")
+    console.print(
+        f"{environment.name}, task {task.task_id}; {len(tools)} tools (/tools lists them, /help the commands)",
+        style="dim",
+    )
     _show(console, turn)
     for line in _typed():
         if line == "/quit":
@@ -160,13 +165,12 @@ def _command(
     elif command == "/reference":
         for turn in environment.reference(task):
             for call in turn:
-                arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
-                console.print(plain(f"  {call.name}({arguments})"), markup=False)
+                console.print(plain(f"  {readable(call.name, call.arguments)}"), markup=False)
             console.print("  then a message", style="dim")
     elif command == "/score":
         _show_score(console, session.score())
     else:
-        console.print("expected /tools, /reference, /score or /quit", style=STYLES["error"])
+        console.print(HELP.split("\n\n")[1], style="" if command == "/help" else STYLES["error"], markup=False)
 
 
 def _show(console: "Console", turn: Observation) -> None:

@@ -95,16 +95,14 @@ def change(path: Path, values: Mapping[str, Any], source: str) -> list[tuple[str
     )
     raw = editor.load(path.read_text(encoding="utf-8"))
     defaults = parse({"iterations": raw["iterations"], "method": values.get("method", before.method)}, source)
-    changes = []
     for key, new in values.items():
-        if (old := value(before, key)) != new:
-            changes.append((key, old, new))
         _put(raw, tuple(key.split(".")), new, value(defaults, key))
     text = StringIO()
     editor.dump(raw, text)
-    parse(read_yaml(text.getvalue()), source)
+    after = parse(read_yaml(text.getvalue()), source)
     write_text(path, text.getvalue())
-    return changes
+    changes = ((key, value(before, key), value(after, key)) for key in values)
+    return [(key, old, new) for key, old, new in changes if old != new]
 
 
 def _put(section: Any, key: tuple[str, ...], new: Any, default: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coevolve.commands.options import SWITCH
+from coevolve.commands.options import SWITCH, typed
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import count, whole
 
@@ -40,7 +40,7 @@ With compute.engine: ray in params.yaml, each run plays and verifies on the clus
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("folder", type=Path, metavar="FOLDER", help="the folder of study.yaml")
+    add("folder", type=typed, metavar="FOLDER", help="the folder of study.yaml")
     jobs = "experiments at the same time on this machine; use 1 on one GPU"
     add("--jobs", type=count, default=2, metavar="N", help=jobs)
     add("--arms", nargs="+", metavar="ARM", help="run only these arms now")

@@ -1,15 +1,15 @@
 """``coevolve summary``: print the table of the last run, from report/summary.json."""
 
 import argparse
-from pathlib import Path
 
+from coevolve.commands.options import typed
 from coevolve.core.io import parse, read_json
 from coevolve.core.paths import Paths
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     file = Paths.report / "summary.json"
-    parser.add_argument("file", nargs="?", type=Path, default=file, help=f"the file to print (default: {file})")
+    parser.add_argument("file", nargs="?", type=typed, default=file, help=f"the file to print (default: {file})")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ limited nesting and length.
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 DEPTH = 64  # most nested objects and lists
@@ -38,6 +39,11 @@ def _deeper(arguments: Any) -> bool:
             return False
         level = [inner for value in level for inner in (value.values() if isinstance(value, dict) else value)]
     return True
+
+
+def readable(name: str, arguments: Mapping[str, Any]) -> str:
+    """A call as a person writes it, such as find_mail(subject="repair")."""
+    return f"{name}({', '.join(f'{key}={json.dumps(value, ensure_ascii=False)}' for key, value in arguments.items())})"
 
 
 def writable(text: str) -> str:

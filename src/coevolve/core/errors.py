@@ -1,5 +1,8 @@
 """The exception that users read, and words that many of its messages share."""
 
+import difflib
+from collections.abc import Iterable
+
 from coevolve.core.terminal import plain
 
 
@@ -12,6 +15,13 @@ class CoevolveError(Exception):
 
     def __str__(self) -> str:
         return plain(super().__str__())
+
+
+def expected(name: str, choices: Iterable[str]) -> str:
+    """The end of an error about ``name``, which is none of the ``choices``: all of them, and the nearest."""
+    listed = list(choices)
+    close = difflib.get_close_matches(name, listed, n=1)
+    return f"expected one of: {', '.join(listed)}{f' (did you mean {close[0]!r}?)' if close else ''}"
 
 
 def first_line(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from coevolve.core.code_digest import PACKAGE, SOURCE
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, expected
 
 DECLARATIONS = Path("pyproject.toml")
 PLACE = re.compile(r"[\w.]+(:[\w.]+)?")  # MODULE or MODULE:NAME
@@ -61,7 +61,7 @@ class Registry:
             return self.built_in[name]
         if point := plugins(self.group).get(name):
             return point.value
-        raise CoevolveError(f"{self.kind} {name!r} is unknown; expected one of: {', '.join(self.names())}")
+        raise CoevolveError(f"{self.kind} {name!r} is unknown; {expected(name, self.names())}")
 
 
 def is_file(name: str) -> bool:

@@ -1,12 +1,12 @@
 """The base class of the sections of params.yaml: typed keys, each with a default and one sentence."""
 
-import difflib
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from coevolve.core.errors import expected
 from coevolve.core.plugins import is_file
 
 Count = Annotated[int, Field(ge=1)]
@@ -34,9 +34,7 @@ def one_of(names: Callable[[], Collection[str]], files: bool = False) -> AfterVa
             return name
         choices = names()
         if name not in choices:
-            close = difflib.get_close_matches(name, choices, n=1)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
-            raise ValueError(f"expected one of: {', '.join(choices)}{hint}")
+            raise ValueError(expected(name, choices))
         return name
 
     return AfterValidator(check)

@@ -8,7 +8,7 @@ from inspect import isabstract
 from pathlib import Path
 from typing import Any, TypeVar
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, expected
 from coevolve.core.mixtures import shares
 from coevolve.core.plugins import attempt, load, plugins
 from coevolve.environments.environment import Environment
@@ -86,7 +86,7 @@ def make(name: str) -> Environment:
                 f"entry point {name} = {point.value}: the environment calls itself {made.name!r}; use the same name for both"
             )
         return made
-    raise CoevolveError(f"environment {name!r} is unknown; expected one of: {', '.join(names())}")
+    raise CoevolveError(f"environment {name!r} is unknown; {expected(name, names())}")
 
 
 def opened(place: str) -> Environment:

@@ -50,7 +50,7 @@ from coevolve.stages.verify.judge import accepted, unchecked, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_counts import PassCount
 from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rate
-from coevolve.stages.verify.select import select
+from coevolve.stages.verify.select import notes, select, solved_kinds
 
 Say = Callable[[str], object]
 Step = Callable[[], list[str]]
@@ -268,8 +268,12 @@ class _Growth:
             with_pass_rate(verdict, tasks.get(verdict.task_id or "") if verdict.accepted else None, counts)
             for verdict in read_jsonl(self.work / "verdicts.jsonl", Verdict)
         ]
+        remarks: list[str] = []
         if config.select is not None:
-            judged = select(judged, config.select, counts, shares_of(self.world))
+            with open_table(self.work / "trajectories.parquet") as table:
+                solved = solved_kinds(self.known, table.attempts())
+            judged = select(judged, config.select, counts, shares_of(self.world), solved)
+            remarks = notes(judged, config.select.keep, len(self.world.tools()))
         rows = [asdict(task) for task in accepted(judged)]
         docs = self.folder / "data_docs"
         validation = validate(rows, self.world, self.panels, Validate(min_rows=1), config.near_duplicate, docs)
@@ -277,7 +281,7 @@ class _Growth:
         write_jsonl(self.folder / "verdicts.jsonl", (verdict for verdict, _ in judged))
         write_jsonl(file, validation.tasks)
         count = len(validation.tasks)
-        lines = [f"{count} tasks of {len({task.family for task in validation.tasks})} families in {file}"]
+        lines = [f"{count} tasks of {len({task.family for task in validation.tasks})} families in {file}", *remarks]
         if failures:
             lost = sum(count.played - count.episodes for count in counts.values())
             lines.append(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, expected
 from coevolve.core.launch import Launch
 from coevolve.core.mixtures import mixture, shares
 from coevolve.core.pipeline import Iteration
@@ -46,7 +46,8 @@ def _mixed(given: object) -> object:
     except (CoevolveError, TypeError, ValueError) as error:
         raise ValueError(f"{error}; or expected a name") from None
     if unknown_names:
-        raise ValueError(f"{min(unknown_names)!r} is unknown; expected one of: {', '.join(environments())}")
+        name = min(unknown_names)
+        raise ValueError(f"{'' if name == text else f'{name!r} is unknown; '}{expected(name, environments())}")
     return text
 
 

@@ -53,6 +53,7 @@ def test_sound_environment_passes_all_checks() -> None:
         (broken.Careful, {"data.coverage"}),
         (broken.Routine, {"data.template"}),
         (broken.Leaky, {"data.same", "data.near", "data.template", "semantic.canary_floor"}),
+        (broken.Terse, set()),
         (broken.Misleading, {"data.words"}),
         (hostile.Numbered, {"contract.answers", "contract.digest"}),
         (hostile.Brittle, {"contract.bad_arguments", "runtime.tool_declaration_accuracy"}),

@@ -103,3 +103,17 @@ def test_parameters_that_do_not_fit_the_project_are_broken(
     params.write_text(params.read_text().replace(now, mistake, 1))
     code, lines = said(params, capsys)
     assert code == 1 and "BROKEN" in lines[name] and reason in lines[name]
+
+
+@pytest.mark.usefixtures("bare")
+def test_empty_lock_of_dvc_is_broken_with_the_remedy(
+    params: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run([sys.executable, "-m", "dvc", "init", "-q", "--no-scm"], cwd=tmp_path, check=True)
+    (tmp_path / ".dvc/tmp").mkdir(exist_ok=True)
+    (tmp_path / ".dvc/tmp/rwlock").touch()
+    monkeypatch.chdir(tmp_path)
+    code = run(argparse.Namespace(params=params, template=None))
+    *_, line, remedy, _ = capsys.readouterr().out.splitlines()
+    assert code == 1 and line.startswith("dvc            BROKEN  .dvc/tmp/rwlock is empty")
+    assert remedy.strip() == "rm .dvc/tmp/rwlock"

@@ -115,6 +115,13 @@ class Leaky(HeldOut):
         return [replace(task, split=split, task_id=f"{split}{n}") for n, task in enumerate(super().load_tasks("seed"))]
 
 
+class Terse(HeldOut):
+    """Asks for everything in the same words: the agent must look into the world. No fault."""
+
+    def load_tasks(self, split: str) -> Sequence[Task]:
+        return [replace(task, turns=["add the numbers of this room"]) for task in super().load_tasks(split)]
+
+
 class Monotonous(HeldOut):
     """Asks the same question in many worlds."""
 

@@ -63,3 +63,8 @@ def test_call_that_breaks_the_session_ends_play_without_a_traceback(monkeypatch:
     done = coevolve("play", "banks", typed='transfer("ada", "eve", 2)\ntransfer("ada", "nobody", 2)\n')
     assert (done.returncode, done.stderr) == (0, "")
     assert "the call broke the session: KeyError" in done.stdout and "score 0.00" in done.stdout
+
+
+def test_help_lists_the_commands() -> None:
+    told = coevolve("play", "miniworld", typed="/help\n/nonsense\n").stdout
+    assert told.count("/quit or Ctrl-D            end the episode") == 2

@@ -39,8 +39,8 @@ def edited(tmp_path: Path, **changes: object) -> Path:
         ({"sft": None}, "sft: "),
         ({"signals__window": 1}, "signals.window: "),
         ({"learners": {}, "a\nb" * 200: 1}, "unknown key "),
-        ({"environment": ""}, "environment: '' is unknown; expected one of: "),
-        ({"environment": "moon"}, "environment: 'moon' is unknown; expected one of: "),
+        ({"environment": ""}, "environment: expected one of: "),
+        ({"environment": "minworld"}, "(did you mean 'miniworld'?), found 'minworld'; change it"),
         ({"environment": {"miniworld": 0.5, "moon": 0.5}}, "environment: 'moon' is unknown; expected one of: "),
         ({"iterations": []}, "iterations: "),
         (

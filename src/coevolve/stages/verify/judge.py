@@ -215,7 +215,9 @@ def unchecked(verdicts: Iterable[Verdict]) -> Counter[str]:
     return Counter(gate.name for verdict in verdicts for gate in verdict.unchecked)
 
 
-def summary(t: int, verdicts: Sequence[Verdict], counts: Mapping[str, PassCount], meter: Meter) -> StageSummary:
+def summary(
+    t: int, verdicts: Sequence[Verdict], counts: Mapping[str, PassCount], meter: Meter, notes: Sequence[str] = ()
+) -> StageSummary:
     """The stage's summary of iteration ``t``. ``counts`` hold the episodes behind the pass rates, ``meter`` the costs."""
     accepted = [verdict for verdict in verdicts if verdict.accepted]
     rates = [verdict.pass_rate for verdict in accepted if verdict.pass_rate is not None]
@@ -229,4 +231,4 @@ def summary(t: int, verdicts: Sequence[Verdict], counts: Mapping[str, PassCount]
         **meter.costs(),
     }
     costs = ["pass rate episodes", *meter.costs()]
-    return StageSummary("verify", t, figures, columns=[ACCEPTED], costs=costs, notes=meter.lost())
+    return StageSummary("verify", t, figures, columns=[ACCEPTED], costs=costs, notes=[*notes, *meter.lost()])

@@ -4,13 +4,13 @@ Selection needs no trained task generator and works with any guidance. It is the
 difficulty.
 """
 
-from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from coevolve.core.learnability import SHAPES, Record
 from coevolve.core.mixtures import apportioned
-from coevolve.core.records import Gate, Verdict
+from coevolve.core.records import Attempt, Gate, Verdict
 from coevolve.core.task import Task
 from coevolve.stages.verify.config import Select
 from coevolve.stages.verify.judge import Judged
@@ -18,10 +18,18 @@ from coevolve.stages.verify.pass_counts import PassCount
 
 GATE = "selected"
 UNMEASURED = "enough tasks are kept, family by family; no policy measured pass rates"
+UNSOLVED = "pass rate 0.00, and no task with the same tools was ever solved"
+FEW, MOST = 8, 0.75  # kept tasks up to which a note would be chance, and the share of them that it takes
+
+Kind = frozenset[str]
 
 
 def select(
-    judged: Sequence[Judged], config: Select, counts: Mapping[str, PassCount], shares: Mapping[str, float]
+    judged: Sequence[Judged],
+    config: Select,
+    counts: Mapping[str, PassCount],
+    shares: Mapping[str, float],
+    solved: Collection[Kind] = (),
 ) -> list[Judged]:
     """Add a last gate to the accepted tasks: the ``config.keep`` most instructive tasks pass it.
 
@@ -29,12 +37,19 @@ def select(
     environment. Each environment keeps its share of the tasks; the others fill the room that it leaves. Within an
     environment, the share ``config.variety`` is chosen family by family, the best of each first. Without counts all
     tasks are worth the same.
+
+    A task that no episode solves teaches nothing, so it passes only if a task of its kind is among ``counts`` with a
+    success or in ``solved``, or if ``config.unsolved`` says so. Then fewer tasks than ``config.keep`` may pass.
     """
     accepted = [task for verdict, task in judged if verdict.accepted and task is not None]
     worth = {task.task_id: _worth(counts.get(task.task_id), config) for task in accepted}
+    rates = {task_id: count.rate for task_id, count in counts.items()}
+    able = {*solved, *(kind(task) for task in accepted if rates.get(task.task_id))}
+    hopeless = {task.task_id for task in accepted if rates.get(task.task_id) == 0.0 and kind(task) not in able}
     by_environment: dict[str, list[Task]] = defaultdict(list)
     for task in accepted:
-        by_environment[task.environment].append(task)
+        if config.unsolved or task.task_id not in hopeless:
+            by_environment[task.environment].append(task)
     rooms = _rooms({name: len(tasks) for name, tasks in by_environment.items()}, shares, config.keep)
     kept = {
         task_id
@@ -42,11 +57,45 @@ def select(
         for task_id in _kept(tasks, worth, rooms[name], config.variety)
     }
     return [
-        (_gated(verdict, worth[task.task_id], task.task_id in kept, bool(counts)), task)
+        (_gated(verdict, worth[task.task_id], task.task_id in kept, bool(counts), task.task_id in hopeless), task)
         if verdict.accepted and task is not None
         else (verdict, task)
         for verdict, task in judged
     ]
+
+
+def kind(task: Task) -> Kind:
+    """The tools that solve ``task``: two tasks with the same tools are of one kind, whatever their words and order."""
+    return frozenset(call.name for call in task.calls)
+
+
+def solved_kinds(tasks: Iterable[Task], attempts: Iterable[Attempt]) -> set[Kind]:
+    """The kinds of the ``tasks`` that the agent solved, in ``attempts`` or when their pass rate was measured."""
+    solved = {attempt.task_id for attempt in attempts if attempt.successes}
+    measured = {task.task_id for task in tasks if task.provenance is not None and task.provenance.pass_rate}
+    return {kind(task) for task in tasks if task.task_id in solved | measured}
+
+
+def notes(judged: Sequence[Judged], keep: int, tools: int) -> list[str]:
+    """What a person must know about a selection: the tasks that it left out as unsolved, and kept tasks that are alike.
+
+    ``tools`` is the number of tools of the environment. With a full quota, unsolved tasks are not missed.
+    """
+    tasks = [task for verdict, task in judged if verdict.accepted and task is not None]
+    hopeless = sum(verdict.gates[-1].reason == UNSOLVED for verdict, _ in judged)
+    found = []
+    if hopeless and len(tasks) < keep:
+        found.append(
+            f"{len(tasks)} of at most {keep} tasks are kept: the policy solves none of {hopeless} others, and never solved a "
+            "task with the same tools (verify.select.unsolved keeps them)"
+        )
+    chains = Counter(tuple(call.name for call in task.calls) for task in tasks)
+    firsts = Counter(chain[:1] for chain in chains.elements())
+    for counter, what in ((chains, "consist of"), (firsts, "begin with")):
+        chain, count = counter.most_common(1)[0] if counter else ((), 0)
+        if len(tasks) > FEW and count >= MOST * len(tasks) and tools > len(set(chain)):
+            return [*found, f"{count} of {len(tasks)} kept tasks {what} {', then '.join(chain)}"]
+    return found
 
 
 def _worth(count: PassCount | None, config: Select) -> float:
@@ -76,18 +125,30 @@ def _rooms(sizes: Mapping[str, int], shares: Mapping[str, float], keep: int) -> 
 
 
 def _kept(tasks: Sequence[Task], worth: Mapping[str, float], room: int, variety: float) -> set[str]:
-    """The ids of the ``room`` tasks of one environment that are kept."""
+    """The ids of the ``room`` tasks of one environment that are kept.
+
+    Variety takes from the families one after another. In each round, a family waits for the others while its best task
+    has a first call, a chain of calls or a tool that more than half of the tasks taken so far have.
+    """
     ranked = sorted(tasks, key=lambda task: -worth[task.task_id])  # stable: earlier tasks first
     kept: dict[str, None] = {}
-    families: dict[str, deque[str]] = defaultdict(deque)
+    families: dict[str, deque[Task]] = defaultdict(deque)
     for task in ranked:
-        families[task.family].append(task.task_id)
-    waiting = deque(families.values())
-    while waiting and len(kept) < round(room * variety):
-        family = waiting.popleft()
-        kept[family.popleft()] = None
-        if family:
-            waiting.append(family)
+        families[task.family].append(task)
+    rounds: Counter[str] = Counter()
+    taken: Counter[object] = Counter()
+
+    def turn(name: str) -> tuple[int, int]:
+        return rounds[name], sum(2 * taken[part] > len(kept) for part in _parts(families[name][0]))
+
+    while families and len(kept) < round(room * variety):
+        name = min(families, key=turn)
+        task = families[name].popleft()
+        kept[task.task_id] = None
+        taken.update(_parts(task))
+        rounds[name] += 1
+        if not families[name]:
+            del families[name]
     for task in ranked:
         if len(kept) >= room:
             break
@@ -95,8 +156,15 @@ def _kept(tasks: Sequence[Task], worth: Mapping[str, float], room: int, variety:
     return set(kept)
 
 
-def _gated(verdict: Verdict, worth: float, kept: bool, measured: bool) -> Verdict:
+def _parts(task: Task) -> set[object]:
+    """The parts of a task that make it like others: its tools, its first call and its chain of calls."""
+    chain = tuple(call.name for call in task.calls)
+    return {*chain, ("first", chain[:1]), ("chain", chain)}
+
+
+def _gated(verdict: Verdict, worth: float, kept: bool, measured: bool, hopeless: bool) -> Verdict:
     rate = "unknown" if verdict.pass_rate is None else f"{verdict.pass_rate:.2f}"
     reason = f"pass rate {rate}: others are worth more than {worth:.2f}" if measured else UNMEASURED
+    reason = UNSOLVED if hopeless else reason
     gate = Gate(GATE, kept, "" if kept else reason)
     return replace(verdict, accepted=kept, gates=[*verdict.gates, gate])

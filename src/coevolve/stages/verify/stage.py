@@ -1,13 +1,15 @@
 """Stage `verify`: the environment judges every candidate, and the new policy plays the accepted tasks to measure pass rates.
 
-Reads data/t/candidates.jsonl. Writes data/t/verified/verdicts.jsonl, data/t/verified/accepted.jsonl, and
-data/next/generations.jsonl: the task generator's specs with their outcomes. data/t/requests/verify holds every request
-to a solver at an endpoint, its reply and the cost.
+Reads data/t/candidates.jsonl, and data/next/attempts.jsonl for the kinds of tasks that the agent solved. Writes
+data/t/verified/verdicts.jsonl, data/t/verified/accepted.jsonl, and data/next/generations.jsonl: the task generator's specs
+with their outcomes. data/t/requests/verify holds every request to a solver at an endpoint, its reply and the cost.
 """
 
 from collections.abc import Sequence
 from functools import partial
 
+from coevolve.core.attempts import read_attempts
+from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
@@ -27,7 +29,7 @@ from coevolve.stages.verify.judge import accepted, read_lines, summary, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_counts import PassCount
 from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rate
-from coevolve.stages.verify.select import select
+from coevolve.stages.verify.select import notes, select, solved_kinds
 from coevolve.stages.verify.solver import Solver
 
 
@@ -63,14 +65,24 @@ def main(params: Params, t: int) -> None:
     specs = read_jsonl(Paths.specs(t), Generation)
     generations = settled(specs, read_jsonl(Paths.explorations(t), Exploration), judged, counts)
     write_jsonl(Paths.generations(t + 1), [*read_jsonl(Paths.generations(t), Generation), *generations])
+    remarks: list[str] = []
     if config.select is not None:
-        judged = select(judged, config.select, counts, shares_of(environment))
+        solved = solved_kinds(known_tasks, read_attempts(Paths.attempts(t + 1)))
+        judged = select(judged, config.select, counts, shares_of(environment), solved)
+        remarks = notes(judged, config.select.keep, len(environment.tools()))
     write_jsonl(Paths.verified(t) / "verdicts.jsonl", (verdict for verdict, _ in judged))
     write_jsonl(Paths.verified(t) / "accepted.jsonl", accepted(judged))
-    stage_summary = summary(t, [verdict for verdict, _ in judged], counts, meter)
+    stage_summary = summary(t, [verdict for verdict, _ in judged], counts, meter, remarks)
     write_summary(with_generator(stage_summary, generations, params.generate))
     kept = sum(verdict.accepted for verdict, _ in judged)
-    print(f"{Paths.verified(t)}: {kept} of {len(lines)} candidates accepted{meter}")
+    print("\n".join([f"{Paths.verified(t)}: {kept} of {len(lines)} candidates accepted{meter}", *remarks]))
+    if counts and not kept:
+        raise CoevolveError(
+            f"{Paths.verified(t)}: no new task is left, because policies/{t + 1} solves none of {len(counts)} and never solved "
+            f"a task with the same tools. Read {Paths.candidates(t)}: if a person would not say its instructions, give the "
+            "environment phrases (`coevolve env phrases`); else train longer (train.steps, warm.steps), start from a more able "
+            "model (base.model), or keep unsolved tasks (verify.select.unsolved: true)"
+        )
 
 
 def _counts(

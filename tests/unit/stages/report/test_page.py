@@ -36,7 +36,7 @@ class Text(HTMLParser):
 def test_page_is_complete_without_javascript_and_requests_nothing(page: Path) -> None:
     found = Text(page.read_text(encoding="utf-8"))
     for said in ("do <b>0</b> & more", "<script>alert(1)</script>", "why <i>not</i>", "passes without call 0 (pay)", "no phrasebook <here>", "a note",
-                 "pay({\"x\": 1})", "boundary", "0.700", "find+end (1)", "critical", "1 iteration ·",
+                 "pay(x=1)", "boundary", "0.700", "find+end (1)", "critical", "1 iteration ·",
                  "<spec>{}</spec>", "pay <b>",
                  "Iteration 0: 7 of 8 candidates passed every gate; the selection kept the 2 most learnable.",
                  "Of the others, the agent solves 2 never, 1 sometimes, 1 always, 1 an unknown number of times."):  # fmt: skip
@@ -59,6 +59,17 @@ def test_page_begins_with_result_curve_and_trajectories(page: Path) -> None:
     assert re.findall(r'<section id="(\w+)"', text)[:3] == ["success", "reader", "dataset"]
     found = Text(text)
     assert found.addresses[1:3] == ["#success", "#reader"]
+    assert found.text.index("after t iterations") < found.text.index("a note") < found.text.index("Read trajectories")
+
+
+def test_calls_in_replies_are_written_as_a_person_writes_them() -> None:
+    call, broken = (
+        '<tool_call>{"name": "pay", "arguments": {"to": "Ann", "x": 1}}</tool_call>',
+        "<tool_call>pay</tool_call>",
+    )
+    said = [{"role": "user", "content": ""}, {"role": "assistant", "content": f"{call} and {broken}"}]
+    (found,) = groups([replace(ATTEMPTS[0], messages=said)], SEEDS, [], KINDS, 1, {})
+    assert found["attempts"][0]["turns"][0]["text"] == f'pay(to="Ann", x=1) and {broken}'
 
 
 def test_selection_is_not_shown_as_a_rejection(page: Path) -> None:

@@ -1,36 +1,40 @@
 """Over-generate and select: kept tasks, reasons for the others, a floor for variety, and shares of environments."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.records import Gate, Verdict
-from coevolve.core.task import Task
+from coevolve.core.records import Attempt, Gate, Verdict
+from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.stages.verify.config import Select
 from coevolve.stages.verify.judge import Judged
 from coevolve.stages.verify.pass_counts import PassCount
-from coevolve.stages.verify.select import GATE
+from coevolve.stages.verify.select import GATE, UNSOLVED, Kind, notes, solved_kinds
 from coevolve.stages.verify.select import select as select_in
 
 SAMPLES = 4
 
 
 def judged(
-    rates: list[float | None], families: str = "", accepted: bool = True, environment: str = "e"
+    rates: list[float | None], families: str = "", accepted: bool = True, environment: str = "e", chains: str = ""
 ) -> list[Judged]:
-    """Candidates with these pass rates. The letter names each candidate's family."""
+    """Candidates with these pass rates. The letter names each candidate's family; ``chains`` name its calls by letters."""
     found: list[Judged] = []
     for number, rate in enumerate(rates):
         family = families[number] if families else str(number)
-        task = Task.create(environment, "synthesized", [f"do {number}"], {}, [], [family])
+        calls = [ToolCall(letter) for letter in chains.split()[number]] if chains else []
+        task = Task.create(environment, "synthesized", [f"do {number}"], {}, [calls], [family])
         found.append((Verdict(f"c{number}", task.task_id, accepted, [Gate("readable", True)], rate), task))
     return found
 
 
-def select(found: list[Judged], config: Select, shares: Mapping[str, float] | None = None) -> list[Judged]:
+def select(
+    found: list[Judged], config: Select, shares: Mapping[str, float] | None = None, solved: Collection[Kind] = ()
+) -> list[Judged]:
     """The selection after SAMPLES episodes of each task without environment failures."""
     counts = {}
     for verdict, task in found:
@@ -38,15 +42,15 @@ def select(found: list[Judged], config: Select, shares: Mapping[str, float] | No
             counts[task.task_id] = PassCount(round(verdict.pass_rate * SAMPLES), SAMPLES, SAMPLES)
         elif task is not None:
             counts[task.task_id] = PassCount(0, 0, SAMPLES)
-    return select_in(found, config, counts, shares or {"e": 1.0})
+    return select_in(found, config, counts, shares or {"e": 1.0}, solved)
 
 
 def kept(found: list[Judged]) -> list[str]:
     return [verdict.candidate_id for verdict, _ in found if verdict.accepted]
 
 
-def config(keep: int, variety: float = 0.0, shape: str = "variance") -> Select:
-    return Select(shape=shape, keep=keep, variety=variety)
+def config(keep: int, variety: float = 0.0, shape: str = "variance", unsolved: bool = False) -> Select:
+    return Select(shape=shape, keep=keep, variety=variety, unsolved=unsolved)
 
 
 def test_half_solved_tasks_are_kept_and_others_state_a_reason() -> None:
@@ -70,6 +74,49 @@ def test_variety_takes_the_best_of_each_family_first() -> None:
     assert kept(select(candidates, config(3))) == ["c0", "c1", "c2"]
     assert kept(select(candidates, config(3, variety=1.0))) == ["c0", "c3", "c5"]
     assert kept(select(candidates, config(4, variety=0.5))) == ["c0", "c1", "c2", "c3"]
+
+
+def test_variety_alternates_tools_first_calls_and_chains() -> None:
+    candidates = judged([0.5] * 6, chains="sa sab sb sc la lb")
+    assert kept(select(candidates, config(3))) == ["c0", "c1", "c2"]
+    assert kept(select(candidates, config(3, variety=1.0))) == ["c0", "c1", "c5"]  # after sa, lb shares nothing
+
+
+def test_unsolved_task_is_kept_only_if_its_kind_was_solved() -> None:
+    candidates = judged([0.0, 0.0, 0.0, 0.5], chains="ab c d ba")
+    found = select(candidates, config(9), solved={frozenset("d")})
+    assert kept(found) == ["c0", "c2", "c3"]  # c3 has the tools of c0
+    assert found[1][0].gates[-1] == Gate(GATE, False, UNSOLVED)
+    assert notes(found, 9, 4) == [
+        "3 of at most 9 tasks are kept: the policy solves none of 1 others, and never solved a task with the same tools "
+        "(verify.select.unsolved keeps them)"
+    ]
+    assert notes(select(candidates, config(2)), 2, 4) == []  # a full quota misses no unsolved task
+    assert len(kept(select(candidates, config(9, unsolved=True)))) == 4
+    assert kept(select(candidates[:3], config(9))) == []
+
+
+def test_unmeasured_tasks_are_not_unsolved() -> None:
+    candidates = judged([None, None], chains="a b")
+    assert len(kept(select(candidates, config(9)))) == len(kept(select_in(candidates, config(9), {}, {"e": 1.0}))) == 2
+
+
+def test_kind_is_solved_by_an_attempt_or_by_a_measured_pass_rate() -> None:
+    tasks = [Task.create("e", "seed", [name], {}, [[ToolCall(name)]], [name]) for name in "abc"]
+    origin = Provenance(0, [], "x", pass_rate=0.25)
+    tasks.append(replace(tasks[0], task_id="made", reference=[[ToolCall("a"), ToolCall("d")]], provenance=origin))
+    attempts = [Attempt(tasks[0].task_id, 0, 0, 0.5, 2, 1), Attempt(tasks[1].task_id, 0, 0, 0.0, 2, 0)]
+    assert solved_kinds(tasks, attempts) == {frozenset("a"), frozenset("ad")}
+
+
+def test_note_names_what_most_kept_tasks_share() -> None:
+    def said(chains: str, tools: int = 5) -> list[str]:
+        count = len(chains.split())
+        return notes(select(judged([0.5] * count, chains=chains), config(20)), 20, tools)
+
+    assert said("sa " * 4 + "sb " * 4 + "sc") == ["9 of 9 kept tasks begin with s"]
+    assert said("sa " * 8 + "b") == ["8 of 9 kept tasks consist of s, then a"]
+    assert said("sa " * 6 + "b c d") == said("sa " * 8) == said("a " * 9, tools=1) == []
 
 
 def test_shape_decides_the_worth() -> None:
@@ -98,7 +145,7 @@ def test_selection_keeps_the_wanted_number_and_every_family_with_room(
     found: list[float | None], keep: int, variety: float, data: st.DataObject
 ) -> None:
     families = "".join(data.draw(st.sampled_from("abc")) for _ in found)
-    selected = select(judged(found, families), config(keep, variety))
+    selected = select(judged(found, families), config(keep, variety, unsolved=True))
     assert len(kept(selected)) == min(keep, len(found))
     if round(keep * variety) >= len(set(families)):
         assert {task.family for verdict, task in selected if verdict.accepted and task} == set(families)
@@ -143,12 +190,14 @@ def test_mixture_selects_in_each_environment_as_if_it_were_alone(
 ) -> None:
     shares = {name: weight / sum(weights) for name, weight in zip("abc", weights, strict=True)}
     groups = {name: judged((EQUAL * 3)[:size], environment=name) for name, size in zip("abc", sizes, strict=True)}
-    selected = select([each for group in groups.values() for each in group], config(keep, variety), shares)
+    selected = select(
+        [each for group in groups.values() for each in group], config(keep, variety, unsolved=True), shares
+    )
     numbers = numbers_kept(selected)
     assert sum(numbers.values()) == min(keep, sum(sizes))
     exact = {name: Fraction(weight, sum(weights)) * keep for name, weight in zip("abc", weights, strict=True)}
     for name, group in groups.items():
         assert numbers[name] > min(exact[name] - 1, len(group) - 1), "others take only unused room"
-        alone = select(group, config(numbers[name] or 1, variety), {name: 1.0})
+        alone = select(group, config(numbers[name] or 1, variety, unsolved=True), {name: 1.0})
         ours = [each for each in selected if each[1] and each[1].environment == name]
         assert kept(ours) == (kept(alone) if numbers[name] else [])

@@ -1,6 +1,7 @@
 """The values of the report page, from the files of the pipeline. A part without files is left out."""
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -8,12 +9,14 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
+from coevolve.core.calls import readable
 from coevolve.core.io import read_jsonl, read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.records import Candidate, Exploration, Pair, Signal
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
+from coevolve.policies.agent_prompt import CLOSE, OPEN, parse_reply
 from coevolve.stages.pairs.closeness import parting
 from coevolve.stages.report.page.generated import explored, written
 from coevolve.stages.report.page.verification import measured, outcomes, read_verdicts, selection, unchecked
@@ -21,6 +24,7 @@ from coevolve.stages.report.run_summary import Summary
 
 SEED, GENERATOR, UNGUIDED = "seed tasks", "the generator", "no signal"
 SHOWN = 1500  # most characters of a message
+CALL = re.compile(f"{OPEN}.*?{CLOSE}", re.DOTALL)
 TURNS = 40  # most messages of an attempt
 
 Record = TypeVar("Record")
@@ -259,14 +263,20 @@ def _turns(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     return shown if left <= 0 else [*shown, {"role": "cut", "text": f"… {left} messages more"}]
 
 
+def _call(match: re.Match[str]) -> str:
+    """A call in a reply as a person writes it. An unreadable call stays as it is."""
+    calls, _ = parse_reply(match[0])
+    return readable(calls[0].name, calls[0].arguments) if calls else match[0]
+
+
 def _turn(message: Mapping[str, Any]) -> dict[str, str]:
     content = message.get("content") or ""
-    text = content if isinstance(content, str) else json.dumps(content)
+    text = CALL.sub(_call, content) if isinstance(content, str) else json.dumps(content)
     for call in message.get("tool_calls") or []:
         function = call.get("function", call)
         arguments = function.get("arguments", {})
-        arguments_text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        text += f"\n{function['name']}({arguments_text})"
+        name = function["name"]
+        text += "\n" + (readable(name, arguments) if isinstance(arguments, Mapping) else f"{name}({arguments})")
     text = text.strip()
     more = len(text) - SHOWN
     return {"role": message["role"], "text": text if more <= 0 else f"{text[:SHOWN]} … {more} characters more"}
