@@ -168,8 +168,7 @@ def _phrases(args: argparse.Namespace) -> int:
         if phrases:
             print(f"    {part}=" + json.dumps(phrases, ensure_ascii=False, indent=4).replace("\n", "\n    ") + ",")
     print(")")
-    print(f"# learned from {manner.tasks - len(manner.unread)} of {manner.tasks} training tasks", end="")
-    print("".join(f"; not understood, since {why}: {_line(words)[:120]}" for words, why in manner.unread[:1]))
+    print(f"# {_line(manner.note(args.name).rpartition(';')[0])}")
     return 0
 
 

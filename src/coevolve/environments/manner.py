@@ -48,6 +48,14 @@ class Manner:
     tasks: int
     unread: Sequence[tuple[str, str]]
 
+    def note(self, name: str) -> str:
+        """How much of the training tasks taught words, with an example of a task that taught none."""
+        example = "".join(f"; one did not, since {why}: {words[:100]!r}" for words, why in self.unread[:1])
+        taught = (
+            f"{self.tasks - len(self.unread)} of {self.tasks} training tasks of {name} taught the words of new tasks"
+        )
+        return f"{taught}{example}; `coevolve env phrases {name}` prints them"
+
     def said(self, tool: str, key: str) -> float:
         """The share of values of this argument that users name: of this tool, or else of all that have the argument."""
         if (tool, key) in self.given:

@@ -42,7 +42,7 @@ from coevolve.rollouts.rollout_row import Options, RolloutFormat
 from coevolve.stages.explore.exploration_plan import carry_out, plan
 from coevolve.stages.signals.extract import extract, task_ids
 from coevolve.stages.signals.table import open_table
-from coevolve.stages.synthesize.synthesizer import candidates_of
+from coevolve.stages.synthesize.synthesizer import candidates_of, wording
 from coevolve.stages.validate.config import Validate
 from coevolve.stages.validate.validation import validate, write
 from coevolve.stages.verify.candidates import Tasks, tasks_of
@@ -235,7 +235,7 @@ class _Growth:
                 self.world, self.known, self.explorations(), config, count, self.options.seed, meter, progress.update
             )
         write_jsonl(self.work / "candidates.jsonl", candidates)
-        return [f"{len(candidates)} candidates"]
+        return [f"{len(candidates)} candidates", *wording(self.world, config)]
 
     def verify(self) -> list[str]:
         config = self.options.verify

@@ -12,6 +12,7 @@ from coevolve.core.records import Candidate, Exploration
 from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
+from coevolve.environments.manner import manner_of
 from coevolve.environments.mixture import split
 from coevolve.stages.synthesize.config import Synthesize
 from coevolve.stages.synthesize.synthesizers import SYNTHESIZERS
@@ -48,6 +49,12 @@ def candidates_of(
         synthesizer = make(part.environment, part.own(tasks), part.seed(seed), meter)
         candidates += synthesize(synthesizer, part.own(explorations), share, progress)
     return candidates
+
+
+def wording(environment: Environment, config: Synthesize) -> list[str]:
+    """Notes on where the scripted synthesizer has its words from, for each environment that has to teach them."""
+    worlds = [part.environment for part, _ in split(environment, 1)] if config.synthesizer == "scripted" else []
+    return [manner_of(one).note(one.name) for one in worlds if not (one.phrasebook.complete or one.goals)]
 
 
 def synthesize(
