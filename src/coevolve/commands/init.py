@@ -28,7 +28,7 @@ the commands to type next.
   coevolve init DIR --environment my_env.py:MyEnvironment --model Qwen/Qwen2.5-0.5B-Instruct
   coevolve init DIR --environment sql --method genenv
 """
-WARM_STEPS = 100  # steps in which the tiny policy learns a user's own tools from references
+WARM_STEPS = 100  # most steps in which the tiny policy learns a user's own tools from references
 WHY = "supervised steps on your references first: the tiny policy does not know your tools"
 HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 FILES = ("reviews/README.md", ".gitignore", ".dvcignore")  # a project and the repository have the same copies

@@ -28,6 +28,13 @@ BASE = f"{Environment.__module__}.{Environment.__name__}"
 REGISTERED: dict[str, type[Environment]] = {}  # by ``register``, in this process
 
 
+def is_own(name: str) -> bool:
+    """Whether no environment of the mixture ``name`` belongs to coevolve."""
+    from coevolve.environments.hosted import HOSTED
+
+    return not {*BUILT_IN, *HOSTED}.intersection(shares(name))
+
+
 class MakerFailed(CoevolveError):
     """The code that makes an environment raised an error."""
 
@@ -41,10 +48,8 @@ def register(environment: Registered) -> Registered:
     A class registered later under the same name replaces it, as when a notebook's cell runs again. Other processes, such as
     the stages of `dvc repro`, do not see it: they need the entry point that `coevolve env new` writes.
     """
-    from coevolve.environments.hosted import HOSTED
-
     name = _made(environment, getattr(environment, "__qualname__", repr(environment))).name
-    if name in BUILT_IN or name in HOSTED:
+    if not is_own(name):
         raise CoevolveError(f"environment {name!r} belongs to coevolve; give yours another name")
     REGISTERED[name] = environment
     return environment

@@ -14,9 +14,10 @@ from coevolve.core.section import LearnerConfig, Section, Whole, one_of
 from coevolve.core.workers import Compute
 from coevolve.core.yaml_files import explain, load_yaml, unknown, validated
 from coevolve.endpoint.config import EndpointSection
+from coevolve.environments.registry import is_own
 from coevolve.environments.registry import names as environments
 from coevolve.policies.config import PolicySection
-from coevolve.stages.base.config import Base
+from coevolve.stages.base.config import Base, Own
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.explore.config import Explore
 from coevolve.stages.generate.config import Generate
@@ -35,7 +36,7 @@ from coevolve.stages.watch.config import Watch
 from coevolve.tracking.config import Tracking
 
 PARAMS = Path("params.yaml")
-DERIVED = ("learner", "by_pairs", "candidates")  # properties of Params that stages read like sections
+DERIVED = ("learner", "by_pairs", "candidates", "own", "recipe")  # properties of Params that stages read like sections
 
 
 def _mixed(given: object) -> object:
@@ -99,6 +100,18 @@ class Params(Section):
         if self.synthesize.count is not None:
             return self.synthesize.count
         return self.explore.explorations // (1 if self.explore.guidance == "generator" else 2)
+
+    @property
+    def own(self) -> Own | None:
+        """What stage `base` trains the tiny policy on, if the environment is the user's own."""
+        if self.base.model != "tiny" or not is_own(self.environment):
+            return None
+        return Own(environment=self.environment, split=self.warm.split, tasks=self.warm.tasks, policy=self.policy)
+
+    @property
+    def recipe(self) -> str:
+        """The entry of ``RECIPES`` that makes the tiny policy."""
+        return "own" if self.own else "miniworld"
 
     @model_validator(mode="after")
     def _generator(self) -> "Params":

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from coevolve.core.section import Count, Positive, Section, Share, Whole
+from coevolve.policies.config import PolicySection
 
 
 class Base(Section):
@@ -34,3 +35,12 @@ class Base(Section):
     """Peak learning rate, with warm-up and cosine decay."""
     unreliability: Annotated[list[Share], Field(min_length=2, max_length=2)] = [0.4, 0.8]
     """Range of the probability that the demonstrator takes a look-alike tool or skips a state-changing call."""
+
+
+class Own(Section):
+    """An environment of one's own, on which stage `base` trains the tiny policy, and the other keys that decide the training."""
+
+    environment: str
+    split: str
+    tasks: Count
+    policy: PolicySection

@@ -1,7 +1,8 @@
 """Stage `base`: the agent to start from.
 
 Writes policies/base: the embedded tiny policy, or a pinned pointer to the model that `base.model` names. A project takes the
-tiny policy from the installed package; the repository, or a changed section `base`, trains it from scratch.
+tiny policy from the installed package; the repository, or a changed section `base`, trains it from scratch. For a user's own
+environment the stage trains a tiny policy there.
 The tiny policy stays in scratch/base for the next run with the same section, because DVC's run cache keeps no output that is in
 git.
 """
@@ -15,7 +16,7 @@ from coevolve.core.resources import resource
 from coevolve.core.scratch import once, scratch
 from coevolve.policies.pretrained import point
 from coevolve.stages.base.config import Base
-from coevolve.stages.base.recipe import make
+from coevolve.stages.base.recipes import RECIPES
 from coevolve.stages.schema import Params
 
 
@@ -24,8 +25,9 @@ def main(params: Params) -> None:
         point(params.base.model, params.base.revision, Paths.base)
         return
     embedded = resource("policies/base")
-    if params.base == Base() and embedded.is_dir() and embedded.resolve() != Paths.base.resolve():
+    if not params.own and params.base == Base() and embedded.is_dir() and embedded.resolve() != Paths.base.resolve():
         shutil.copytree(embedded, Paths.base, dirs_exist_ok=True)
         return
-    policy = once(scratch() / "base" / scratch_key("base", None, params), partial(make, params.base))
+    make = partial(RECIPES.find(params.recipe, "make"), params.base, params.own)
+    policy = once(scratch() / "base" / scratch_key("base", None, params), make)
     shutil.copytree(policy, Paths.base, dirs_exist_ok=True)

@@ -14,11 +14,15 @@ from pydantic import BaseModel
 
 from coevolve.core.code_digest import PACKAGE, SOURCE, code_of
 from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
 from coevolve.core.io import read_json
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import PIPELINE, steps
 from coevolve.core.plugins import Registry
+from coevolve.environments.fingerprint import identity
+from coevolve.environments.registry import make
 from coevolve.environments.sources import environment_code, registered_code
+from coevolve.stages.base.recipes import RECIPES
 from coevolve.stages.explore.explorers import EXPLORERS
 from coevolve.stages.explore.guidance import ADDED
 from coevolve.stages.schema import DERIVED, Params, value
@@ -29,6 +33,7 @@ STAGES = SOURCE / PACKAGE / "stages"
 CARRIED = frozenset({"tracking", "compute"})  # sections that cannot change an output
 # the file of a registry → the registry, and the parameter that chooses among its modules
 REGISTRIES: dict[str, tuple[Registry, str]] = {
+    f"{PACKAGE}/stages/base/recipes.py": (RECIPES, "recipe"),
     f"{PACKAGE}/stages/train/learners.py": (LEARNERS, "train.learner"),
     f"{PACKAGE}/stages/explore/explorers.py": (EXPLORERS, "explore.explorer"),
     f"{PACKAGE}/stages/explore/guidance.py": (ADDED, "explore.guidance"),
@@ -53,6 +58,8 @@ def digest(stage: str, params: Params) -> dict[str, Any]:
     code = code_of(file, {table: [name] for table, name in chosen.items()})
     if stage == "tasks":  # it writes the environment's identity, on which all stages that play there depend
         code |= environment_code(params.environment)
+    if stage == "base" and params.own:  # it runs before stage `tasks`, and so may not depend on data/environment.json
+        code["environment"] = content_hash(identity(make(params.environment)))
     for table, (registry, _) in REGISTRIES.items():
         if table in code:
             code |= registered_code(registry, chosen[table])

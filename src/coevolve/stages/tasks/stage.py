@@ -15,7 +15,7 @@ from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import identity
-from coevolve.environments.registry import make
+from coevolve.environments.registry import is_own, make
 from coevolve.policies import adapted
 from coevolve.stages.schema import Params
 from coevolve.stages.tasks.config import Tasks
@@ -69,6 +69,7 @@ def main(params: Params) -> None:
     if (
         params.base.model == "tiny"
         and params.warm.steps == 0
+        and not is_own(params.environment)
         and (others := sorted(set(shares(params.environment)) - {"miniworld"}))
     ):
         print(

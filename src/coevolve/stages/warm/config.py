@@ -9,7 +9,9 @@ from coevolve.core.section import Count, Positive, Section, Share, Whole
 
 class Warm(Section):
     steps: Whole = 0
-    """Optimizer steps on successful episodes before the loop; 0 keeps the base as it is."""
+    """Most optimizer steps on successful episodes before the loop; 0 keeps the base as it is."""
+    until: Share | None = 0.5
+    """Success on held-out training tasks that ends the warm start early; null takes all steps, and so do unreliable_steps."""
     unreliable_steps: Whole = 0
     """Further steps on episodes of an unreliable demonstrator, which make the agent capable but unreliable."""
     batch: Count = 4
@@ -28,6 +30,11 @@ class Warm(Section):
     """File of episodes to imitate instead, as `coevolve import messages` writes; after an edit run `dvc repro -f warm`."""
     unreliability: Annotated[list[Share], Field(min_length=2, max_length=2)] = [0.4, 0.8]
     """Range of the probability that the demonstrator takes a look-alike tool or skips a state-changing call."""
+
+    @property
+    def checked(self) -> bool:
+        """Whether tasks are held out, on which the stage measures success."""
+        return self.until is not None and not self.unreliable_steps
 
     @model_validator(mode="after")
     def _demonstrator(self) -> "Warm":

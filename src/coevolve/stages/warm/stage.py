@@ -1,14 +1,18 @@
 """Stage `warm`: policies/base learns to act, by supervised learning on references or on a file of episodes.
 
-Writes policies/0, a copy of policies/base if `warm.steps` is 0. Checkpoints are in scratch/warm: after a kill, a new run
+Writes policies/0, a copy of policies/base if `warm.steps` is 0. The stage ends as soon as the policy solves the share `warm.until`
+of the held-out training tasks, and fails if it solves none at the end. Checkpoints are in scratch/warm: after a kill, a new run
 continues from them. The finished policy stays there, for the next run with the same warm start.
 """
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from coevolve.core.arithmetic import in_effect
+from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash, file_hash
+from coevolve.core.io import read_json, write_json
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.scratch import once, scratch
@@ -17,17 +21,20 @@ from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
 from coevolve.rollout import Limits
+from coevolve.stages.base.held_out import divided, success
 from coevolve.stages.schema import Params
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Shared
 from coevolve.tracking.journal import Run, start
+
+REACHED = "reached.json"
 
 
 def main(params: Params) -> None:
     config = params.warm
     shutil.rmtree(Paths.policy(0), ignore_errors=True)
     steps = config.steps + config.unreliable_steps
-    if steps == 0:
+    if steps == 0 and not (params.own and config.checked):
         shutil.copytree(Paths.base, Paths.policy(0))
         write_summary(StageSummary("warm", 0, {}))
         return
@@ -36,34 +43,72 @@ def main(params: Params) -> None:
     cache = scratch() / "warm" / content_hash([scratch_key("warm", None, params), episodes])
     with start(params.tracking, "warm") as run:
         run.params({"seed": params.seed, "environment": params.environment, **dict(config)})
-        policy = once(cache / "policy", lambda folder: _learn(params, environment, folder, cache / "training", run))
-    shutil.copytree(policy, Paths.policy(0))
-    figures = {"warm start steps": steps, "warm start episodes": steps * config.batch}
-    notes = ["policies/0 has seen references, in a warm start"] if config.demonstrations is None else []
-    write_summary(StageSummary("warm", 0, figures, costs=list(figures), notes=notes, arithmetic=in_effect().name))
+        made = once(cache / "made", lambda folder: _learn(params, environment, folder, cache / "training", run))
+    reached = read_json(made / REACHED)
+    taken, solved = reached["steps"], reached["solved"]
+    figures = {"warm start steps": taken, "warm start episodes": taken * config.batch}
+    costs, notes = list(figures), []
+    if config.demonstrations is None and (taken or params.own):
+        notes.append("policies/0 has seen references, in a warm start")
+    if solved is not None:
+        tasks = f"{reached['tasks']} held-out training tasks"
+        if solved == 0:
+            raise CoevolveError(
+                f"warm.steps is {config.steps} and success on {tasks} is still 0, so the loop would learn nothing: try "
+                f"{max(3 * config.steps, 300)}, start from a more able model (base.model, as `coevolve init --model` sets it), or "
+                "teach with easier tasks (warm.split)"
+            )
+        figures["held-out success"] = solved
+        notes.append(
+            f"policies/0 solves {solved:.2f} of {tasks}, after {taken} of {steps} warm.steps (warm.until: {config.until})"
+        )
+        print(notes[-1])
+    shutil.copytree(made / "policy", Paths.policy(0))
+    write_summary(StageSummary("warm", 0, figures, costs=costs, notes=notes, arithmetic=in_effect().name))
 
 
 def _learn(params: Params, environment: Environment, folder: Path, training: Path, run: Run) -> None:
+    """Write the policy, the steps that it took, and the share of the held-out tasks that it solves (None without such tasks)."""
+    from coevolve.policies.transformers_policy import TransformersPolicy, load
     from coevolve.stages.warm.warm_start import demonstrations, learn
 
-    job = Job(
-        iteration=0,
-        seed=derive_seed("warm start", params.seed),
-        parent=Paths.base,
-        tasks=[],
-        policy=folder,
-        trajectories=training,
-        metrics=training,
-        scratch=training,
-        base=Paths.base,
-    )
-    examples = demonstrations(params.warm, environment, Limits.of(params.policy), job.seed)
-    # the other keys of `train` belong to the loop: arms of a study share a warm start
-    train = Train(
-        lora=params.train.lora,
-        gradient_checkpointing=params.train.gradient_checkpointing,
-        share_prefixes=params.train.share_prefixes,
-    )
-    settings = Shared(train, params.policy, params.launch)
-    learn(params.warm, settings, examples, job, lambda step, figures: run.metrics(figures, step))
-    shutil.rmtree(training)
+    config, limits, policy = params.warm, Limits.of(params.policy), folder / "policy"
+    _, held = divided(environment, config.split, config.tasks, config.checked)
+
+    def solved(model: Any, tokenizer: Any) -> float:
+        return success(TransformersPolicy(model, tokenizer, 0.0, params.policy.template), environment, held, limits)
+
+    def saved(path: Path) -> float | None:
+        return solved(*load(path, params.policy.threads, params.policy.dtype)) if held else None
+
+    before, until = saved(Paths.base), config.until or 0.0
+    taken = 0
+    if config.steps + config.unreliable_steps == 0 or (before is not None and before >= until):
+        shutil.copytree(Paths.base, policy)
+    else:
+        job = Job(
+            iteration=0,
+            seed=derive_seed("warm start", params.seed),
+            parent=Paths.base,
+            tasks=[],
+            policy=policy,
+            trajectories=training,
+            metrics=training,
+            scratch=training,
+            base=Paths.base,
+        )
+        examples = demonstrations(config, environment, limits, job.seed)
+        # the other keys of `train` belong to the loop: arms of a study share a warm start
+        train = Train(
+            lora=params.train.lora,
+            gradient_checkpointing=params.train.gradient_checkpointing,
+            share_prefixes=params.train.share_prefixes,
+        )
+        settings = Shared(train, params.policy, params.launch)
+        able = (lambda model, tokenizer: solved(model, tokenizer) >= until) if held else None
+        taken = learn(config, settings, examples, job, lambda step, figures: run.metrics(figures, step), able)
+        shutil.rmtree(training)
+    after = saved(policy)
+    if after is not None:
+        run.metrics({"held-out success": after}, taken)
+    write_json(folder / REACHED, {"steps": taken, "solved": after, "tasks": len(held)})

@@ -8,27 +8,28 @@ to reinforce, and a policy that stopped learning early lacks skills that reinfor
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.seeding import derive_seed, rng_for
+from coevolve.core.seeding import derive_seed
 from coevolve.core.success import is_success
-from coevolve.core.task import Task, ToolCall
+from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.environments.environment import Environment
-from coevolve.environments.knowledge import learn as learn_tools
 from coevolve.environments.mixture import parts
 from coevolve.policies.agent_prompt import Renderer
-from coevolve.policies.policy import Conversation
-from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
-from coevolve.stages.base.noisy_demonstrator import Unreliable, chances
-from coevolve.stages.train.checkpoints import Keeper, resumed
+from coevolve.stages.base.held_out import divided
+from coevolve.stages.base.unreliable_policy import UnreliablePolicy, unreliable
+from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.learner import Job, Log, Shared
 from coevolve.stages.train.offline import Batch, Row, in_rounds, trained
 from coevolve.stages.train.reference_tokens import Tokens, Tools, offered, replayed, tokens
 from coevolve.stages.train.saving import save
 from coevolve.stages.train.sft_trainer import method, supervised
 from coevolve.stages.warm.config import Warm
+
+EVERY = 10  # steps between two looks at the held-out tasks
 
 
 @dataclass(frozen=True)
@@ -40,28 +41,15 @@ class Demonstrations:
     tools: Mapping[str, Tools]
 
 
-class UnreliablePolicy(ReferencePolicy):
-    """Replays references with the mistakes of ``demonstrator``."""
-
-    def __init__(self, environment: Environment, demonstrator: Unreliable) -> None:
-        super().__init__(environment)
-        self._demonstrator = demonstrator
-
-    def planned(self, conversation: Conversation) -> list[list[ToolCall]]:
-        rng = rng_for("unreliable demonstrator", conversation.seed)
-        turns = ([self._demonstrator.spoilt(call, rng) for call in turn] for turn in super().planned(conversation))
-        return [[call for call in turn if call is not None] for turn in turns]
-
-
 def demonstrations(config: Warm, environment: Environment, limits: Limits, seed: int) -> Demonstrations:
     """The successes in the file that `warm.demonstrations` names, or else episodes from the references of the split."""
+    tasks, held = divided(environment, config.split, config.tasks, config.checked)
     if config.demonstrations is not None:
-        file = Path(config.demonstrations)
-        right = [episode for episode in read_trajectories(file) if is_success(episode.score)]
+        file, out = Path(config.demonstrations), {task.task_id for task in held}
+        right = [one for one in read_trajectories(file) if is_success(one.score) and one.task_id not in out]
         if not right:
             raise CoevolveError(f"warm.demonstrations: {file} has no episode that succeeded")
         return Demonstrations(right, [], {episode.task_id: list(environment.tools()) for episode in right})
-    tasks = [task for task in environment.tasks(config.split) if any(environment.reference(task))][: config.tasks]
     if not tasks:
         raise CoevolveError(
             f"warm.steps: no task of {environment.name}'s split {config.split!r} has a reference to imitate; name a file of "
@@ -94,20 +82,33 @@ def _unreliable(
     return trajectories
 
 
-def unreliable(environment: Environment, tasks: Sequence[Task], low: float, high: float, seed: int) -> Unreliable:
-    """A demonstrator that sometimes replaces a state-changing tool by another with the same arguments, or skips the call."""
-    changing = learn_tools(environment, tasks).changing
-    functions = [schema["function"] for schema in environment.tools()]
-    keys = {function["name"]: frozenset(function["parameters"].get("properties", {})) for function in functions}
-    look_alikes = {
-        name: [other for other in sorted(changing) if other != name and keys.get(other) == keys.get(name)]
-        for name in changing
-    }
-    return Unreliable(chances(changing, low, high, seed), look_alikes)
+class Watcher(Keeper):
+    """Ends the training when ``able`` says so of the model and its tokenizer, which it asks every so many steps."""
+
+    def __init__(self, steps: Steps, log: Log | None, able: Callable[[Any, Any], bool]) -> None:
+        super().__init__(steps, log)
+        self._able = able
+
+    def on_step_end(
+        self, args: Any, state: Any, control: Any, model: Any = None, processing_class: Any = None, **kwargs: Any
+    ) -> None:
+        if state.global_step % EVERY == 0 and self._able(model, processing_class):
+            # a run that is killed now continues from an earlier checkpoint, and ends here again
+            control.should_training_stop, control.should_save = True, False
 
 
-def learn(config: Warm, settings: Shared, examples: Demonstrations, job: Job, log: Log | None = None) -> None:
-    """Train or resume ``job`` from its parent on the episodes in ``examples``, and write its policy."""
+def learn(
+    config: Warm,
+    settings: Shared,
+    examples: Demonstrations,
+    job: Job,
+    log: Log | None = None,
+    able: Callable[[Any, Any], bool] | None = None,
+) -> int:
+    """Train or resume ``job`` from its parent on the episodes in ``examples``, and write its policy. Returns the steps.
+
+    ``able``: see ``Watcher``.
+    """
     lora = settings.train.lora if config.adapters else settings.train.lora.model_copy(update={"enabled": False})
     changed = {
         "steps": config.steps + config.unreliable_steps,
@@ -119,10 +120,12 @@ def learn(config: Warm, settings: Shared, examples: Demonstrations, job: Job, lo
     checkpoint, steps = resumed(job.scratch)
     rows = _rows(config, settings.policy.episode_tokens, examples, job.seed)
     batch = Batch(config.batch, "warm.batch")
+    keeper = Watcher(steps, log, able) if able else Keeper(steps, log)
     trainer, tokenizer = trained(
-        method(config.learning_rate), shared, job, batch, "warm start", Keeper(steps, log), checkpoint, rows
+        method(config.learning_rate), shared, job, batch, "warm start", keeper, checkpoint, rows
     )
     save(trainer, tokenizer, shared, job)
+    return int(trainer.state.global_step)
 
 
 def _rows(config: Warm, room: int, examples: Demonstrations, seed: int) -> Callable[[Renderer], list[Row]]:

@@ -1,0 +1,35 @@
+"""The part of an environment's training tasks that nobody imitates, on which stages `base` and `warm` measure success."""
+
+from collections.abc import Sequence
+
+from coevolve.core.success import is_success
+from coevolve.core.task import Task
+from coevolve.environments.environment import Environment
+from coevolve.policies.policy import Policy
+from coevolve.policies.replicas import Replicas
+from coevolve.rollout import Limits, RolloutRequest, rollout, scored
+
+SHARE = 5  # one of so many tasks is held out
+MOST = 40  # tasks held out
+
+
+def divided(environment: Environment, split: str, count: int, hold: bool = True) -> tuple[list[Task], list[Task]]:
+    """The first ``count`` tasks of ``split`` that have a reference: those to imitate, and those held out.
+
+    Each kind of task, by the tools of its reference, has its share in both. A single task is in both. Without ``hold`` none is held
+    out.
+    """
+    tasks = [task for task in environment.tasks(split) if any(environment.reference(task))][:count]
+    if not hold:
+        return tasks, []
+    by_kind = sorted(tasks, key=lambda task: (task.tools, task.task_id))  # ids are hashes: a random order
+    held = by_kind[SHARE // 2 :: max(SHARE, len(tasks) // MOST)]
+    out = {task.task_id for task in held}
+    return [task for task in tasks if task.task_id not in out] or tasks, held or tasks
+
+
+def success(policy: Policy | Replicas, environment: Environment, tasks: Sequence[Task], limits: Limits) -> float:
+    """The share of ``tasks`` that ``policy`` solves in one episode each."""
+    episodes = scored(rollout(policy, environment, [RolloutRequest(task, 0) for task in tasks], limits))
+    solved = [is_success(episode.trajectory.score) for episode in episodes]
+    return sum(solved) / max(len(solved), 1)
