@@ -16,6 +16,7 @@ from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.stages.schema import Params
 from coevolve.stages.signals.extract import extract, task_ids
 from coevolve.stages.signals.kinds import KINDS
+from coevolve.stages.signals.rare import absence
 from coevolve.stages.signals.table import open_table
 
 LEARNABILITY = "learnability"
@@ -32,7 +33,8 @@ def main(params: Params, t: int) -> None:
         check_start(t, fired.total(), attempts)
         write_jsonl(Paths.attempts(t + 1), attempts)
         mean = learnability(recorded({}, attempts))
-        write_summary(StageSummary("signals", t, {**counts, LEARNABILITY: mean}, columns=list(counts)))
+        notes = [absence(table, params.signals.rare_threshold)] if counts.get("rare") == 0 else []
+        write_summary(StageSummary("signals", t, {**counts, LEARNABILITY: mean}, columns=list(counts), notes=notes))
 
 
 def check_start(t: int, signals: int, attempts: Sequence[Attempt]) -> None:
@@ -41,6 +43,6 @@ def check_start(t: int, signals: int, attempts: Sequence[Attempt]) -> None:
     if t == 0 and not signals and tried and not any(attempt.successes for attempt in tried):
         raise CoevolveError(
             f"the agent solved none of {len({attempt.task_id for attempt in tried})} tasks and no signal fired, so more training "
-            "cannot help: start from a more able model (base.model), teach it the tools first (warm.steps: 60), choose "
+            "cannot help: start from a more able model (base.model), teach it the tools longer (warm.steps), choose "
             "easier tasks, or explore around unsolved tasks (add unsolved to signals.kinds)"
         )
