@@ -160,7 +160,7 @@ def _version(number: str) -> tuple[str, int, str]:
 
 
 def tables(sides: Sequence["Side"]) -> list[Any]:
-    """The printed tables and lines: how the policies were made, which tasks they solve, and which tasks they lost."""
+    """The printed tables and lines: which tasks the policies solve and lost, and then how they were made and what that cost."""
     from coevolve.core.text_table import text_table
     from coevolve.lineage.comparison import differences, history
     from coevolve.stages.report.tables import number
@@ -175,14 +175,17 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
     times = [side.seconds_per_success() for side in sides]
     if any(time is not None for time in times):
         costs.append(["seconds, all panels", *(_figure(time, ".2f") for time in times)])
-    parts: list[Any] = [text_table("Settings and history", ["", *names], settings, past)]
     lost: list[str] = []
-    for side in sides[1:]:
-        parts.append(_gains(sides[0], side, lost))
-    parts.append(text_table("Tokens per success, including the tokens of failed episodes", ["panel", *names], costs))
+    parts: list[Any] = [_gains(sides[0], side, lost) for side in sides[1:]]
     if passes := [row for panel in panels for row in _passes(panel, sides)]:
         parts.append(text_table("Several episodes per task", ["panel", *names], passes))
-    return [*parts, LEGEND, *lost]
+    return [
+        *parts,
+        LEGEND,
+        *lost,
+        text_table("Settings and history", ["", *names], settings, past),
+        text_table("Tokens per success, including the tokens of failed episodes", ["panel", *names], costs),
+    ]
 
 
 def _gains(base: "Side", side: "Side", lost: list[str]) -> "Table":

@@ -1,6 +1,12 @@
 """The files of a run, by iteration."""
 
+from collections.abc import Callable
 from pathlib import Path
+
+
+def _numbered(pattern: str) -> Callable[[int], Path]:
+    """A path by iteration t, or by the number t of a policy, for which ``pattern`` has {t}."""
+    return lambda t: Path(pattern.format(t=t))
 
 
 class Paths:
@@ -12,75 +18,36 @@ class Paths:
     report = Path("report")
     reviews = Path("reviews")  # one file of decisions per reviewer
 
+    policy = _numbered("policies/{t}")
+    failure = _numbered("failures/{t}")  # the failure agent before iteration t
+    generator = _numbered("generators/{t}")  # the task generator before iteration t
+    evaluation = _numbered("evaluations/{t}")
+    data = _numbered("data/{t}")
+    tasks = _numbered("data/{t}/tasks.jsonl")
+    attempts = _numbered("data/{t}/attempts.jsonl")  # all attempts before iteration t
+    generations = _numbered("data/{t}/generations.jsonl")  # all earlier specs of the task generator, with outcomes
+    # pairs.jsonl and the episodes of the pairs: rehearsals.parquet, references.parquet and hard.parquet. Its subfolder
+    # `failure` holds the episodes and pairs of the failure agent
+    pairs = _numbered("data/{t}/pairs")
+    trajectories = _numbered("data/{t}/trajectories.parquet")
+    signals = _numbered("data/{t}/signals.jsonl")
+    specs = _numbered("data/{t}/specs.jsonl")  # the specs that the task generator writes in iteration t
+    explorations = _numbered("data/{t}/explorations.jsonl")
+    candidates = _numbered("data/{t}/candidates.jsonl")
+    verified = _numbered("data/{t}/verified")  # verdicts.jsonl and accepted.jsonl
+    watch = _numbered("data/{t}/watch.json")  # the watchdogs' indicators
+    validation = _numbered("data/{t}/validation")  # report.md, quarantine.jsonl and metrics.json of dataset t
+    # Great Expectations' pages on dataset t. They hold the time of day, so they are not a stage's output
+    data_docs = _numbered("data/{t}/data_docs")
+
     @staticmethod
     def code(stage: str) -> Path:
         """The digest of a stage: its code and the parameters that it reads."""
         return Path("data/code") / f"{stage}.json"
 
     @staticmethod
-    def data(t: int) -> Path:
-        return Path("data") / str(t)
-
-    @staticmethod
-    def policy(t: int) -> Path:
-        return Path("policies") / str(t)
-
-    @staticmethod
-    def failure(t: int) -> Path:
-        """The failure agent before iteration t."""
-        return Path("failures") / str(t)
-
-    @staticmethod
-    def generator(t: int) -> Path:
-        """The task generator before iteration t."""
-        return Path("generators") / str(t)
-
-    @staticmethod
-    def generations(t: int) -> Path:
-        """All specs that the task generator wrote before iteration t, with their outcomes."""
-        return Paths.data(t) / "generations.jsonl"
-
-    @staticmethod
-    def specs(t: int) -> Path:
-        """The specs that the task generator writes in iteration t."""
-        return Paths.data(t) / "specs.jsonl"
-
-    @staticmethod
-    def evaluation(t: int) -> Path:
-        return Path("evaluations") / str(t)
-
-    @staticmethod
     def panel(name: str) -> Path:
         return Paths.panels / f"{name}.jsonl"
-
-    @staticmethod
-    def tasks(t: int) -> Path:
-        return Paths.data(t) / "tasks.jsonl"
-
-    @staticmethod
-    def attempts(t: int) -> Path:
-        """All attempts before iteration t."""
-        return Paths.data(t) / "attempts.jsonl"
-
-    @staticmethod
-    def pairs(t: int) -> Path:
-        """Folder with pairs.jsonl and the episodes of the pairs: rehearsals.parquet, references.parquet and hard.parquet.
-
-        Its subfolder ``failure`` holds the episodes and pairs of the failure agent.
-        """
-        return Paths.data(t) / "pairs"
-
-    @staticmethod
-    def trajectories(t: int) -> Path:
-        return Paths.data(t) / "trajectories.parquet"
-
-    @staticmethod
-    def signals(t: int) -> Path:
-        return Paths.data(t) / "signals.jsonl"
-
-    @staticmethod
-    def explorations(t: int) -> Path:
-        return Paths.data(t) / "explorations.jsonl"
 
     @staticmethod
     def requests(t: int, stage: str) -> Path:
@@ -88,30 +55,6 @@ class Paths:
         return Paths.data(t) / "requests" / stage
 
     @staticmethod
-    def candidates(t: int) -> Path:
-        return Paths.data(t) / "candidates.jsonl"
-
-    @staticmethod
-    def verified(t: int) -> Path:
-        """Folder with verdicts.jsonl and accepted.jsonl."""
-        return Paths.data(t) / "verified"
-
-    @staticmethod
     def summary(t: int, stage: str) -> Path:
         """The figures of a stage in iteration t."""
         return Paths.data(t) / "summary" / f"{stage}.json"
-
-    @staticmethod
-    def watch(t: int) -> Path:
-        """The watchdogs' indicators of iteration t."""
-        return Paths.data(t) / "watch.json"
-
-    @staticmethod
-    def validation(t: int) -> Path:
-        """Folder with report.md, quarantine.jsonl and metrics.json of dataset t."""
-        return Paths.data(t) / "validation"
-
-    @staticmethod
-    def data_docs(t: int) -> Path:
-        """Great Expectations' pages on dataset t. They hold the time of day, so they are not a stage's output."""
-        return Paths.data(t) / "data_docs"

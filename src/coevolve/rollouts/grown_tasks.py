@@ -270,8 +270,10 @@ class _Growth:
         ]
         remarks: list[str] = []
         if config.select is not None:
-            with open_table(self.work / "trajectories.parquet") as table:
-                solved = solved_kinds(self.known, table.attempts())
+            solved = set()
+            if counts:
+                with open_table(self.work / "trajectories.parquet") as table:
+                    solved = solved_kinds(self.known, table.attempts())
             judged = select(judged, config.select, counts, shares_of(self.world), solved)
             remarks = notes(judged, config.select.keep, len(self.world.tools()))
         rows = [asdict(task) for task in accepted(judged)]

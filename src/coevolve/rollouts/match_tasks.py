@@ -38,7 +38,9 @@ class TaskMatch:
             if row.task_id in self._ids:
                 return row.task_id
             if self._numbered or not row.task_id.isdecimal():
-                raise Unreadable(f"{UNLISTED} ({row.task_id[:40]!r}; a known id is {next(iter(self._ids), '')!r})")
+                raise Unreadable(
+                    f"{UNLISTED} ({row.task_id[:40]!r}; a known id is {next(iter(self._ids), '')!r}, a task's task_id)"
+                )
             missing = "its task id is a row number"
         if (name := next((name for name in row.names if name in self._ids), None)) is not None:
             return name

@@ -129,8 +129,8 @@ def parquet_rows(
 ) -> Rows:
     """The rollouts of a Parquet file, each row read by ``read``. An unreadable row becomes a SkippedRow.
 
-    A row has the columns that are ``needed``, a task id, a failure, and all numbers, which may be rewards. A
-    CoevolveError names the ``needed`` columns that the file lacks.
+    A row has the columns that are ``needed``, a task id, a failure, and all numbers and lists of them, which may be
+    rewards. A CoevolveError names the ``needed`` columns that the file lacks.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -141,7 +141,8 @@ def parquet_rows(
             names, types = file.schema_arrow.names, file.schema_arrow.types
             if lacking := [column for column in needed if column not in names]:
                 raise CoevolveError(f"{path}: no column {', '.join(lacking)}; it has {', '.join(names[:12]) or 'none'}")
-            numbers = [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in types]
+            inner = [kind.value_type if pa.types.is_list(kind) else kind for kind in types]
+            numbers = [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in inner]
             others = ("task_id", FAILURE, options.reward)
             kept = [key for key, holds in zip(names, numbers, strict=True) if holds or key in (*needed, *others)]
             for batch in file.iter_batches(batch_size=AT_ONCE, columns=kept):

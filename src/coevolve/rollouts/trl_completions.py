@@ -45,10 +45,13 @@ def _given(value: Any) -> Any:
 def _reward(row: dict[str, Any], path: Path, options: Options) -> str:
     """The column of the one reward of all rows. Several are an error that names them, as the file does not hold their weights."""
     if options.reward is None:
-        numbers = {
-            name: value for name, value in row.items() if name not in NO_REWARDS and isinstance(value, int | float)
-        }
+        others = {name: value for name, value in row.items() if name not in NO_REWARDS}
+        numbers = {name: value for name, value in others.items() if isinstance(value, int | float)}
         columns = [name for name, value in numbers.items() if value == value]  # no NaN
+        if not numbers and (lists := [name for name, value in others.items() if isinstance(value, list)]):
+            if (count := len(others[lists[0]])) != 1:
+                raise Unreadable(f"no reward function scored it as a number; {lists[0]} is a list of {count}")
+            columns = lists
         options.columns.update(columns)
         if len(options.columns) > 1:
             raise CoevolveError(

@@ -10,6 +10,7 @@ import pytest
 
 from coevolve.core.io import read_tasks, write_jsonl
 from coevolve.core.records import Verdict
+from coevolve.core.trajectories import write_trajectories
 from coevolve.environments.registry import make
 from coevolve.rollouts.grow_options import GrowOptions
 from coevolve.rollouts.grown_tasks import _Growth, grow
@@ -79,6 +80,7 @@ def test_policy_whose_server_never_answers_measures_nothing(tmp_path: Path, monk
     growth = _Growth("miniworld", make("miniworld"), [], {}, options, tmp_path)
     write_jsonl(growth.work / "accepted.jsonl", tasks)
     write_jsonl(growth.work / "verdicts.jsonl", [Verdict(task.task_id, task.task_id, True, []) for task in tasks])
+    write_trajectories(growth.work / "trajectories.parquet", [])
     with proxy(script=[(200, {}, "<html>busy</html>")] * 100):
         lines = growth.select()
     assert any("2 episodes count in no pass rate" in line and "busy" in line for line in lines)

@@ -136,6 +136,15 @@ def test_several_trl_rewards_need_a_choice_and_unscored_rows_are_skipped(tmp_pat
     assert account.skipped == [{"where": "completions_00001.parquet:2", "reason": "no reward function scored it"}]
 
 
+def test_reward_in_a_list_of_one_is_read_and_a_longer_list_is_named(tmp_path: Path) -> None:
+    found, account = read(trl(tmp_path, a=[[1.0], [0.5, 0.5]]), "trl")
+    assert [trajectory.score for trajectory in found] == [1.0]
+    reason = "no reward function scored it as a number; a is a list of 2"
+    assert account.skipped == [{"where": "completions_00001.parquet:2", "reason": reason}]
+    found, _ = read(trl(tmp_path, a=[0.0, 1.0], ids=[[7], [8]]), "trl")
+    assert [trajectory.score for trajectory in found] == [0.0, 1.0], "a list beside a number is no reward"
+
+
 def test_batch_that_trl_logs_twice_counts_once(tmp_path: Path) -> None:
     """With several updates per generation (num_iterations), TRL logs the same completions after each."""
     for step in (1, 2):

@@ -61,7 +61,7 @@ def test_rollout_with_an_unknown_id_is_skipped_even_if_its_text_is_known(
     _, found, account, _ = played(next(tmp_path.iterdir()), name)
     assert [trajectory.task_id for trajectory in found] == [KNOWN[0].task_id]
     [reason] = [skipped["reason"] for skipped in account.skipped]
-    assert reason == f"{UNLISTED} ('of another split'; a known id is '{KNOWN[0].task_id}')"
+    assert reason == f"{UNLISTED} ('of another split'; a known id is '{KNOWN[0].task_id}', a task's task_id)"
 
 
 @FORMATS

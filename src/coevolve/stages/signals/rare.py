@@ -41,6 +41,18 @@ def findings(table: "Table", config: "Signals") -> Iterator[Firing]:
             yield Firing(evidence, rarity, shown.get(pattern, []), list(pattern))
 
 
+def absence(table: "Table", threshold: float) -> str:
+    """Why no pattern of ``table`` is rare: how many patterns there are, and the smallest share of them."""
+    counts = [table.patterns(order) for order in ORDERS]
+    shares = [100 * count / sum(found.values()) for found in counts for count in found.values()]
+    if not shares:
+        return "no pattern of tools is rare, because the agent made no valid call"
+    return (
+        f"no pattern of tools is rare: the smallest share of the {len(shares)} patterns is {min(shares):.1f} %, and "
+        f"signals.rare_threshold is {threshold:g} %"
+    )
+
+
 RARE = Kind(
     "rare",
     "It hardly ever uses this pattern of tools.",

@@ -16,6 +16,7 @@ from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.stages.schema import Params
 from coevolve.stages.signals.extract import extract, task_ids
 from coevolve.stages.signals.kinds import KINDS
+from coevolve.stages.signals.rare import absence
 from coevolve.stages.signals.table import open_table
 
 LEARNABILITY = "learnability"
@@ -32,7 +33,8 @@ def main(params: Params, t: int) -> None:
         check_start(t, fired.total(), attempts)
         write_jsonl(Paths.attempts(t + 1), attempts)
         mean = learnability(recorded({}, attempts))
-        write_summary(StageSummary("signals", t, {**counts, LEARNABILITY: mean}, columns=list(counts)))
+        notes = [absence(table, params.signals.rare_threshold)] if counts.get("rare") == 0 else []
+        write_summary(StageSummary("signals", t, {**counts, LEARNABILITY: mean}, columns=list(counts), notes=notes))
 
 
 def check_start(t: int, signals: int, attempts: Sequence[Attempt]) -> None:

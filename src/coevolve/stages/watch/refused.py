@@ -8,9 +8,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
+from coevolve.core.calls import readable
 from coevolve.core.records import Attempt
 from coevolve.core.task import Task
 from coevolve.core.trajectories import StopReason, Trajectory
+from coevolve.core.untrusted import one_line
 
 FEW = 8  # fewest episodes of a kind
 MOST = 0.8  # share of a kind's episodes that must end unread
@@ -55,11 +57,30 @@ def share(kinds: Mapping[str, float | None]) -> float | None:
     return sum(unread is not None for unread in kinds.values()) / len(kinds) if kinds else None
 
 
-def notes(kinds: Mapping[str, float | None]) -> list[str]:
-    """A note for each refused kind."""
-    return [
-        f"no task of the kind “{kind}” is ever solved, and {share:.0%} of its episodes end with an answer that the environment "
-        "refuses or cannot read: compare the format of the agent's replies in trajectories.parquet with the references"
-        for kind, share in kinds.items()
-        if share is not None
-    ]
+def notes(
+    found: Mapping[str, float | None],
+    episodes: Sequence[Trajectory],
+    tasks: Mapping[str, Task],
+    kinds: Mapping[str, str],
+) -> list[str]:
+    """A note for each refused kind of ``found``, with the first such answer beside the reference's call."""
+    lines = []
+    for kind, share in found.items():
+        if share is not None:
+            own = (episode for episode in episodes if episode.counts and kinds.get(episode.task_id) == kind)
+            episode = next(episode for episode in own if unread(episode, tasks[episode.task_id]))
+            lines.append(
+                f"no task of the kind “{kind}” is ever solved, and {share:.0%} of its episodes end with an answer that the "
+                f"environment refuses or cannot read. {_example(episode, tasks[episode.task_id])}. Another form is a fault of the "
+                "chat template or the parser; wrong values or names are what the agent must still learn"
+            )
+    return lines
+
+
+def _example(episode: Trajectory, task: Task) -> str:
+    """The first refused call of ``episode``, or else its last reply, and the call of the reference in its place."""
+    call = next((call for call in episode.calls if not call.ok), None)
+    replies = [message["content"] for message in episode.messages if message["role"] == "assistant"]
+    said = f"{readable(call.name, call.arguments)} got “{call.observation}”" if call else repr("".join(replies[-1:]))
+    right = next((one for one in task.calls if call and one.name == call.name), task.calls[0])
+    return f"Such as: {one_line(said, 200)}; the reference has {one_line(readable(right.name, right.arguments), 200)}"

@@ -31,12 +31,9 @@ def main(params: Params, t: int) -> None:
     trajectories = read_trajectories(Paths.trajectories(t))
     tasks, visits = read_tasks(Paths.tasks(t)), read_visits(Paths.attempts(t + 1))
     environment = open_environment(params.environment)
-    kinds = refused(
-        trajectories,
-        {task.task_id: task for task in tasks},
-        {task.task_id: environment.category(task) for task in tasks},
-        visits,
-    )
+    by_id = {task.task_id: task for task in tasks}
+    kind_of = {task.task_id: environment.category(task) for task in tasks}
+    kinds = refused(trajectories, by_id, kind_of, visits)
     values = measure(
         calls_by_group(trajectories),
         [trajectory.stop_reason for trajectory in trajectories],
@@ -59,7 +56,11 @@ def main(params: Params, t: int) -> None:
     generator = params.explore.guidance == "generator"
     measured = indicators(values, params.watch, foreign(params.by_pairs, params.pairs.hard > 0, generator))
     write_json(Paths.watch(t), {indicator.name: indicator.as_dict() for indicator in measured})
-    notes = [*unfinished(trajectories), *never_counted(visits, tasks), *kinds_refused(kinds)]
+    notes = [
+        *unfinished(trajectories),
+        *never_counted(visits, tasks),
+        *kinds_refused(kinds, trajectories, by_id, kind_of),
+    ]
     write_summary(summary(t, measured, notes))
     past = [indicator for indicator in measured if indicator.past]
     for line in [*(f"{indicator.state}: {indicator}" for indicator in past), *notes]:

@@ -21,6 +21,7 @@ from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.load import Source
+from coevolve.stages.signals.rare import absence
 from coevolve.stages.signals.table import open_table
 
 rows_strategy = st.lists(
@@ -110,6 +111,16 @@ def test_optional_columns_may_be_absent(tmp_path: Path) -> None:
         signals = list(extract(table, 0, Signals(window=5, rare_threshold=50.0, kinds=["forgetting"])))
     assert [(signal.kind, signal.trajectory_ids) for signal in signals] == [("forgetting", [])]
     assert signals[0].evidence["scores"] == [1.0, 0.0]
+
+
+def test_reason_for_no_rare_pattern_names_the_smallest_share(tmp_path: Path) -> None:
+    calls = [{"name": name, "ok": True} for name in "aab"]
+    rows = [{"task_id": "a", "step": step, "score": 1.0, "calls": calls} for step in (0, 1)]
+    with open_table(write(tmp_path / "t.parquet", rows, None)) as table:
+        said = "no pattern of tools is rare: the smallest share of the 4 patterns is 33.3 %, and signals.rare_threshold is 2 %"
+        assert absence(table, 2.0) == said  # a, b, aa, ab
+    with open_table(write(tmp_path / "t.jsonl", [{"task_id": "a", "step": 0, "score": 1.0}])) as table:
+        assert absence(table, 2.0) == "no pattern of tools is rare, because the agent made no valid call"
 
 
 @pytest.mark.parametrize(

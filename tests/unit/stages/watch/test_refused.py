@@ -41,17 +41,27 @@ CUT = Reply("let me think", [], [1], [2], [0.0], False, "", True)
 
 
 def kinds(policy: Policy, environment: Environment, attempts: Sequence[Attempt] = ()) -> dict[str, float | None]:
+    return told(policy, environment, attempts)[0]
+
+
+def told(
+    policy: Policy, environment: Environment, attempts: Sequence[Attempt] = ()
+) -> tuple[dict[str, float | None], list[str]]:
     tasks = {task.task_id: task for task in environment.tasks("seed")}
     requests = [RolloutRequest(task, 0, sample=sample) for task in tasks.values() for sample in range(FEW // 4)]
     episodes = [episode.trajectory for episode in rollout(policy, environment, requests, Limits(6, 10**6, 100, 600.0))]
-    return refused(episodes, tasks, {task.task_id: environment.category(task) for task in tasks.values()}, attempts)
+    names = {task.task_id: environment.category(task) for task in tasks.values()}
+    found = refused(episodes, tasks, names, attempts)
+    return found, notes(found, episodes, tasks, names)
 
 
 def test_watchdog_names_the_kind_that_a_broken_parser_loses() -> None:
-    found = kinds(ReferencePolicy(Deaf()), Deaf())
+    found, (note,) = told(ReferencePolicy(Deaf()), Deaf())
     assert found == {"sum_2": None, "sum_4": 1.0, "sum_8": None} and share(found) == pytest.approx(1 / 3)
-    (note,) = notes(found)
     assert "kind “sum_4”" in note and "100%" in note
+    value = next(task for task in Quiz().tasks("seed") if task.family == "sum_4").calls[0].arguments["value"]
+    call = f'answer(value="{value}")'
+    assert f"Such as: {call} got “cannot parse the answer”; the reference has {call}. Another form" in note
     values = {**dict.fromkeys(MEANING, None), "refused": share(found)}
     (indicator,) = [one for one in indicators(values, CONFIG) if one.name == "refused"]
     assert indicator.state == "limit" and "refused 0.33 is above 0" in str(indicator)
@@ -59,8 +69,9 @@ def test_watchdog_names_the_kind_that_a_broken_parser_loses() -> None:
 
 @pytest.mark.parametrize("reply", [PROSE, GARBLED])
 def test_agent_with_another_format_loses_all_kinds(reply: Reply) -> None:
-    found = kinds(Says(reply), Quiz())
+    found, lines = told(Says(reply), Quiz())
     assert found == {"sum_2": 1.0, "sum_4": 1.0, "sum_8": 1.0} and share(found) == 1.0
+    assert all(f"Such as: {reply.text!r}; the reference has answer(value=" in line for line in lines)
 
 
 @pytest.mark.parametrize("reply", [WRONG, CUT])
