@@ -2,26 +2,26 @@
 
 import random
 from collections import Counter
+from pathlib import Path
 
 from coevolve.core.attempts import attempt_of
 from coevolve.core.learnability import Record
 from coevolve.environments.knowledge import learn
+from coevolve.stages.generate.iteration import Plan, prompts
 from coevolve.stages.generate.spec import (
     UNKNOWN,
     UNREADABLE,
     Spec,
     SpecRequest,
     Tools,
-    latest,
     parse,
     seeds,
     seldom,
-    success,
     system,
     tools,
 )
 from tests.unit.environments.quiz import Quiz
-from tests.unit.stages.generate.small import TASKS, TOOLS
+from tests.unit.stages.generate.small import OWN, TASKS, TOOLS
 from tests.unit.stages.train.small import WORLD
 
 
@@ -47,10 +47,17 @@ def test_seldom_names_the_three_goals_of_the_fewest_tasks() -> None:
     assert max(used[name] for name in few) <= min(used[name] for name in set(TOOLS.goals) - set(few))
 
 
-def test_latest_visit_of_a_task_and_latest_iteration_count() -> None:
-    visits = [attempt_of("a", 0, 0, [1.0] * 4), attempt_of("a", 1, 0, [0.0] * 4), attempt_of("b", 1, 1, [1.0, 0.0])]
-    assert latest(visits) == {"a": Record(0, 4), "b": Record(1, 2)}
-    assert success(visits, 1) == 1 / 6 and success(visits, 2) is None
+def test_prompt_states_the_latest_visit_of_a_task_and_the_success_of_its_iteration() -> None:
+    task, *others = (task.task_id for task in TASKS)
+    visits = [
+        attempt_of(task, 0, 0, [1.0] * 4),
+        attempt_of(task, 1, 0, [0.0] * 4),
+        attempt_of(others[0], 1, 1, [1.0, 0.0]),
+    ]
+    for iteration, said in ((1, "agent 0.2; solved 0 of 8;"), (2, "agent ?; solved 0 of 8;")):
+        plan = Plan(0, iteration, TASKS[:1], visits, [], 4, Path(), Path(), Path())
+        told = prompts(plan, OWN, TOOLS, [])
+        assert len(told) == 4 and all(said in text for _, text in told)
 
 
 def test_tasks_are_varied_equally_often_and_least_varied_first() -> None:
