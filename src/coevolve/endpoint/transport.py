@@ -16,7 +16,6 @@ from typing import Any
 import httpx2
 import openai
 
-from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.untrusted import loads, one_line
 from coevolve.endpoint.config import EndpointSection
@@ -38,7 +37,7 @@ UNSUPPORTED = ("unsupported", "not support", "unexpected", "unknown", "unrecogni
 FINISHED = ("stop", "length", "tool_calls", "function_call", "content_filter")
 MOST = 10**9  # most tokens of a prompt or a reply; larger counts are treated as missing
 MODELS = 50  # names of models that an error lists
-LOOKED_AT, DETAIL = 100_000, 2000  # characters of a server's error to clean, and to read after that
+DETAIL = 2000  # characters of a server's error to read
 UNKNOWN_MODEL = ("server is pinned to", "does not exist", "model not found", "model_not_found", "no such model")
 
 
@@ -230,7 +229,7 @@ class Transport:
 
     def _words(self, text: str, limit: int = 200) -> str:
         """The server's error text as one line, without the key."""
-        return one_line(self.clean(writable(text[:LOOKED_AT])), limit)
+        return one_line(self.clean(text), limit)
 
 
 def _text(content: Any) -> str:

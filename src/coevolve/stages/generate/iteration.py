@@ -22,18 +22,7 @@ from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits
 from coevolve.stages.generate.config import Generate
 from coevolve.stages.generate.rewards import weights
-from coevolve.stages.generate.spec import (
-    Spec,
-    SpecRequest,
-    Tools,
-    latest,
-    parse,
-    seeds,
-    seldom,
-    success,
-    system,
-    tools,
-)
+from coevolve.stages.generate.spec import Spec, SpecRequest, Tools, parse, seeds, seldom, system, tools
 from coevolve.stages.generate.spec_outcomes import updated
 from coevolve.stages.generator.tiny_generator import knows_specs
 from coevolve.stages.train.learner import Job, Shared
@@ -121,10 +110,14 @@ def prompts(plan: Plan, config: Generate, vocabulary: Tools, past: Sequence[Gene
     """``plan.count`` tasks to vary with their prompts."""
     visits = Counter(generation.seed for generation in past)
     rng = rng_for("seeds", plan.seed, plan.t)
-    records, seldom_used = latest(plan.attempts), seldom(plan.tasks, vocabulary)
-    recent_success = success(plan.attempts, plan.t)
+    # the last visit of a task counts; earlier visits are those of another agent
+    records = {attempt.task_id: Record(attempt.successes, attempt.size) for attempt in plan.attempts}
+    recent = [attempt for attempt in plan.attempts if attempt.iteration == plan.t]
+    size = sum(attempt.size for attempt in recent)
+    success = sum(attempt.successes for attempt in recent) / size if size else None
+    seldom_used = seldom(plan.tasks, vocabulary)
     return [
-        (task, str(SpecRequest(spec, records.get(task.task_id, Record()), recent_success, seldom_used)))
+        (task, str(SpecRequest(spec, records.get(task.task_id, Record()), success, seldom_used)))
         for task, spec in seeds(plan.tasks, vocabulary, visits, plan.count, config.variations, rng)
     ]
 

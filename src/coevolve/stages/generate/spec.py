@@ -14,7 +14,7 @@ from typing import Any
 
 from coevolve.core.hashing import content_hash
 from coevolve.core.learnability import Record
-from coevolve.core.records import Attempt, Generation
+from coevolve.core.records import Generation
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import Knowledge
@@ -144,18 +144,6 @@ def seldom(tasks: Sequence[Task], vocabulary: Tools) -> list[str]:
     """The goals that the fewest of ``tasks`` use, sorted by name."""
     used = Counter(name for task in tasks for name in set(vocabulary.of(task)))
     return sorted(sorted(vocabulary.goals, key=lambda name: used[name])[:LISTED])
-
-
-def latest(attempts: Sequence[Attempt]) -> dict[str, Record]:
-    """The record of each task's last visit, by task id; earlier visits are those of another agent."""
-    return {attempt.task_id: Record(attempt.successes, attempt.size) for attempt in attempts}
-
-
-def success(attempts: Sequence[Attempt], iteration: int) -> float | None:
-    """The share of episodes of ``iteration`` that succeeded."""
-    recent = [attempt for attempt in attempts if attempt.iteration == iteration]
-    size = sum(attempt.size for attempt in recent)
-    return sum(attempt.successes for attempt in recent) / size if size else None
 
 
 def seeds(

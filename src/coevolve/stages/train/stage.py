@@ -5,6 +5,7 @@ kill, a new run continues from the last checkpoint. The section `launch` of para
 """
 
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -17,16 +18,23 @@ from coevolve.core.pipeline import scratch_key
 from coevolve.core.processes import available, prepare
 from coevolve.core.records import Pair
 from coevolve.core.scratch import claim, scratch
-from coevolve.core.stage_summary import timeouts, write_summary
+from coevolve.core.stage_summary import TOKENS, StageSummary, timeouts, write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.schema import Params
 from coevolve.stages.train.learner import Job, Learner, Settings
 from coevolve.stages.train.learners import LEARNERS
-from coevolve.stages.train.train_summary import summary
 from coevolve.tracking.config import Tracking
 from coevolve.tracking.journal import start
+
+# metrics of DPO at the last step: beta times the log-ratios to the anchor, of both sides and their difference
+PREFERENCE = {
+    "margin": "margin of pairs",
+    "accuracy": "pairs ranked right",
+    "chosen": "log-ratio of chosen episodes",
+    "rejected": "log-ratio of rejected episodes",
+}
 
 
 def main(params: Params, t: int) -> int:
@@ -80,3 +88,27 @@ def _learn(settings: Settings, environment: Environment, job: Job, tracking: Tra
         notes = timeouts(trajectory.stop_reason for trajectory in read_trajectories(job.trajectories))
         write_summary(replace(stage_summary, arithmetic=in_effect().name, notes=notes))
     return 0
+
+
+def summary(t: int, steps: Sequence[Mapping[str, float]], group_size: int) -> StageSummary:
+    """The summary of the ``steps`` in train_metrics.jsonl."""
+    groups = int(sum(step["groups"] for step in steps))
+    costs = {
+        "gradient steps": len(steps),
+        "training episodes": groups * group_size,
+        TOKENS: int(sum(step["tokens"] for step in steps)),
+    }
+    success = {
+        "success at the first step": steps[0]["success"] if steps else None,
+        "success at the last step": steps[-1]["success"] if steps else None,
+    }
+    last = steps[-1] if steps else {}
+    preferred = {title: last[name] for name, title in PREFERENCE.items() if name in last}
+    wasted = int(sum(step["groups_without_variance"] for step in steps))
+    waste = {"share of groups that teach nothing": wasted / groups if groups else None}
+    return StageSummary(
+        "train",
+        t,
+        {**costs, **success, "groups": groups, "groups without variance": wasted, **waste, **preferred},
+        costs=list(costs),
+    )

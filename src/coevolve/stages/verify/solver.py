@@ -6,7 +6,7 @@ success shows that the words suffice. A failure may also mean that the model is 
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from coevolve.core.concurrency import in_order
 from coevolve.core.records import Gate
@@ -22,30 +22,22 @@ from coevolve.stages.verify.judge import Judged
 GATE = "solvable"
 
 
+@dataclass
 class Solver:
     """Plays at most ``attempts`` episodes per task, until the first success. ``counts`` counts lost replies by reason."""
 
-    def __init__(
-        self,
-        environment: Environment,
-        endpoint: Endpoint,
-        limits: Limits,
-        attempts: int,
-        seed: int,
-        counts: Counter[str],
-    ) -> None:
-        self._environment = environment
-        self._endpoint = endpoint
-        self._limits = limits
-        self._attempts = attempts
-        self._seed = seed
-        self._counts = counts
+    environment: Environment
+    endpoint: Endpoint
+    limits: Limits
+    attempts: int
+    seed: int
+    counts: Counter[str]
 
     def judge(self, judged: Sequence[Judged], progress: Callable[[int], object]) -> list[Judged]:
         """Add a last gate to the accepted tasks. It fails if every attempt was answered and none succeeded."""
         tasks = [task for verdict, task in judged if verdict.accepted and task is not None]
         gates = {}
-        for task, gate in zip(tasks, in_order(self._gate, tasks, self._endpoint.config.concurrency), strict=True):
+        for task, gate in zip(tasks, in_order(self._gate, tasks, self.endpoint.config.concurrency), strict=True):
             gates[task.task_id] = gate
             progress(1)
         return [
@@ -57,19 +49,19 @@ class Solver:
 
     def _gate(self, task: Task) -> Gate:
         unanswered = 0
-        for attempt in range(self._attempts):
-            policy = EndpointPolicy(self._endpoint, self._endpoint.config.temperature)
-            request = RolloutRequest(task, derive_seed(self._seed, "solver", task.task_id, attempt), sample=attempt)
-            [episode] = rollout(policy, self._environment, [request], self._limits, workers=1)
-            self._counts["out of budget"] += policy.exhausted
-            self._counts["unanswered"] += len(policy.failures)
+        for attempt in range(self.attempts):
+            policy = EndpointPolicy(self.endpoint, self.endpoint.config.temperature)
+            request = RolloutRequest(task, derive_seed(self.seed, "solver", task.task_id, attempt), sample=attempt)
+            [episode] = rollout(policy, self.environment, [request], self.limits, workers=1)
+            self.counts["out of budget"] += policy.exhausted
+            self.counts["unanswered"] += len(policy.failures)
             if is_success(episode.trajectory.score):
                 return Gate(GATE, True)
             unanswered += bool(policy.exhausted or policy.failures or not episode.trajectory.counts)
         if unanswered:
-            return Gate(GATE, None, f"{unanswered} of {self._attempts} attempts had no valid result")
+            return Gate(GATE, None, f"{unanswered} of {self.attempts} attempts had no valid result")
         return Gate(
             GATE,
             False,
-            f"not solvable from its words: {self._endpoint.model} failed {self._attempts} of {self._attempts}",
+            f"not solvable from its words: {self.endpoint.model} failed {self.attempts} of {self.attempts}",
         )

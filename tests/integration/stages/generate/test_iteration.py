@@ -16,7 +16,7 @@ from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.generate.config import Generate
 from coevolve.stages.generate.iteration import Generated, GeneratorContext, Plan, generate
-from coevolve.stages.generate.spec import Spec, SpecRequest, named, seldom, success
+from coevolve.stages.generate.spec import Spec, SpecRequest, named, seldom
 from coevolve.stages.generate.spec_outcomes import ACCEPTED
 from coevolve.stages.generate.stage import summary
 from tests.unit.stages.generate.small import OWN, TASKS, TOOLS, shared
@@ -85,11 +85,12 @@ def test_generator_varies_tasks_and_states_the_agents_results(whole: Generated) 
         assert len({one.seed for one in some}) == len({one.prompt for one in some}) == 1
     tasks = {task.task_id: task for task in TASKS}
     visits = {one.task_id: one for one in ATTEMPTS}
+    solved = sum(one.successes for one in ATTEMPTS) / sum(one.size for one in ATTEMPTS)
     for one in whole.new:
         spec = named(tasks[one.seed].tools, TOOLS)
         assert spec
         record = Record(visits[one.seed].successes, visits[one.seed].size)
-        assert one.prompt == str(SpecRequest(spec, record, success(ATTEMPTS, 1), seldom(TASKS, TOOLS)))
+        assert one.prompt == str(SpecRequest(spec, record, solved, seldom(TASKS, TOOLS)))
         assert one.iteration == 1 and (one.goals is None) == bool(one.outcome)
 
 

@@ -14,7 +14,7 @@ from coevolve.stages.code.digest import digest
 from coevolve.stages.schema import Params, parse, plain, sections, value
 from coevolve.stages.train.learner import Settings
 from coevolve.stages.train.learners import LEARNERS, config_of
-from coevolve.stages.train.train_summary import summary
+from coevolve.stages.train.stage import summary
 from tests.unit.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, job, outputs
 
 MODULE = '''

@@ -1,6 +1,6 @@
 """The summary of a training: figures of every learner, and figures of some."""
 
-from coevolve.stages.train.train_summary import PREFERENCE, summary
+from coevolve.stages.train.stage import PREFERENCE, summary
 
 STEP = {"groups": 5.0, "groups_without_variance": 2.0, "tokens": 30.0, "success": 0.25}
 
