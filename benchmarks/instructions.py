@@ -27,7 +27,7 @@ from coevolve.environments.environment import Environment, Phrasebook
 from coevolve.environments.manner import manner_of
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.phrase_generator import spaced
-from coevolve.environments.registry import make, opened, register
+from coevolve.environments.registry import opened, register
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.explore.config import Explore

@@ -21,6 +21,7 @@ from coevolve.environments.lexicon import NUMERALS
 from coevolve.environments.phrase_generator import SLOT, constant, fits, noun_of, paths, sentence_of
 
 Argument = tuple[str, str]  # a tool and the path of an argument
+DICTATED = ("text", "content", "body", "message", "comment", "note", "reason")  # arguments that take a user's words
 READ = 400  # most tasks to read
 CONNECTIVES = (" and ", ", then ")  # between the parts of an instruction
 _CLAUSE = re.compile(r"(?:[.;] |, and then |, then |, and | and then | and also | and |, )(?!\d)", re.IGNORECASE)
@@ -33,7 +34,8 @@ class Manner:
 
     ``given``: of the uses of an argument, the share whose value the user names. ``homes``: the fields of the world that hold
     these values. ``origins``: the (tool, field) pairs that reveal the others. ``shapes``: the sets of arguments of a tool's
-    calls. ``texts``: values that no world holds. ``asked``: lookups that users ask for, and ``lookups``, the share of tasks
+    calls. ``texts``: by the name of an argument or of a field of worlds, texts that users gave or worlds hold; "" has those of users.
+    ``asked``: lookups that users ask for, and ``lookups``, the share of tasks
     that ask for nothing else. ``unread``: instructions that gave no phrase, each with the reason.
     """
 
@@ -42,7 +44,7 @@ class Manner:
     homes: Mapping[Argument, Counter[str]]
     origins: Mapping[Argument, Counter[Argument]]
     shapes: Mapping[str, list[frozenset[str]]]
-    texts: Sequence[str]
+    texts: Mapping[str, Sequence[str]]
     asked: frozenset[str]
     lookups: float
     tasks: int
@@ -70,6 +72,10 @@ class Manner:
     def homes_of(self, tool: str, key: str) -> Counter[str]:
         """The fields of the world that hold values of this argument, or else of identifiers of the same name."""
         return self._of(self.homes, tool, key)
+
+    def texts_for(self, key: str) -> Sequence[str]:
+        """Texts for an argument that no task uses: of the same name, or any text of a user where users dictate."""
+        return self.texts.get(key) or (self.texts.get("", ()) if key.endswith(DICTATED) else ())
 
     def _of(self, table: Mapping[Argument, Counter[Any]], tool: str, key: str) -> Counter[Any]:
         shared = [counter for (_, other), counter in table.items() if other == key and is_identifier(key)]
@@ -102,7 +108,7 @@ class _Reader:
         self._homes: dict[Argument, Counter[str]] = defaultdict(Counter)
         self._origins: dict[Argument, Counter[Argument]] = defaultdict(Counter)
         self._shapes: dict[str, list[frozenset[str]]] = defaultdict(list)
-        self._texts: dict[str, None] = {}
+        self._texts: dict[str, dict[str, None]] = defaultdict(dict)
         self._asked: Counter[str] = Counter()
         self._lookups = self._tasks = 0
         self._unread: list[tuple[str, str]] = []
@@ -149,7 +155,10 @@ class _Reader:
                 homes = {place for place, one in world if one == value and type(one) is type(value)}
                 self._homes[argument].update(homes)
                 if isinstance(value, str) and not homes and " " in value:
-                    self._texts[value] = None
+                    self._texts[""][value] = self._texts[path][value] = None
+        for place, value in world:
+            if isinstance(value, str) and " " in value:
+                self._texts[place.rsplit(".", 1)[-1]][value] = None
 
     def _phrase(self, clause: str, calls: Sequence[CallOutcome], row: int, question: str | None, task: Task) -> None:
         """Note the phrase that ``clause`` gives for the call at ``row``, and the descriptions in it."""
@@ -171,9 +180,12 @@ class _Reader:
         """``template`` with descriptions replaced by the slot of the described argument, which are noted as lookups."""
         for path, value in paths(calls[row].arguments):
             noun, slot = noun_of(path, calls[row].name), f"{{{path}}}"
-            said = rf"(?:(?:the |an? |my |our )?{noun}s? (?:number |no\.? ?|id |with id )?[#\"']?|[#\"'])?{re.escape(slot)}[\"']?"
-            if is_identifier(path) and (match := re.search(said, template, re.IGNORECASE)):
-                self._phrases["lookups"][path][match[0]] += 1
+            ways = rf"(?:(?:the |an? |my |our )?{noun}s? (?:number |no\.? ?|id |with id )?[#\"']?|[#\"'])?{re.escape(slot)}[\"']?"
+            if is_identifier(path) and (match := re.search(ways, template, re.IGNORECASE)):
+                said = match[0]
+                self._phrases["lookups"][path][
+                    said if match.start() or said[1:2].isupper() else said[0].lower() + said[1:]
+                ] += 1
                 template = template[: match.start()] + slot + template[match.end() :]
             origin = origin_of(path, value, calls, row)
             if origin is None or slot in template or not origin.alone:
@@ -226,7 +238,9 @@ class _Reader:
             fields=own.fields,
             questions={**found["questions"], **own.questions},
             sentences={**sentences, **own.sentences},
-            revealed=frozenset(f"{tool}.{path}" for tool, path in self._origins),
+            revealed=frozenset(
+                f"{tool}.{path}" for tool, path in self._origins if not self._mostly_given((tool, path))
+            ),
             openers=("",),
             closers=("",),
             connectives=CONNECTIVES,
@@ -237,12 +251,15 @@ class _Reader:
             homes=homes,
             origins=self._origins,
             shapes=self._shapes,
-            texts=list(self._texts),
+            texts={name: list(values) for name, values in self._texts.items()},
             asked=frozenset(self._asked),
             lookups=self._lookups / max(self._tasks, 1),
             tasks=self._tasks,
             unread=self._unread,
         )
+
+    def _mostly_given(self, argument: Argument) -> bool:
+        return sum(self._given[argument]) > len(self._given[argument]) / 2
 
     def _home(self, argument: Argument, places: Counter[str]) -> Counter[str]:
         """The places that hold most values of an argument: numbers may coincide with others of the world."""

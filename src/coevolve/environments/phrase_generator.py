@@ -10,12 +10,12 @@ import json
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol
 
 from coevolve.core.task import CallOutcome
-from coevolve.environments.chains import VALUE, Origin, is_identifier, observed, origin_of, source_of
+from coevolve.environments.chains import KEY, VALUE, Origin, is_identifier, observed, origin_of, source_of
 from coevolve.environments.environment import Phrasebook
 from coevolve.environments.lexicon import tolerant
 
@@ -280,12 +280,16 @@ def _argument(
     lookup = chain[origin.position]
     described = _described(chain, origin.position, book, voice)
     known = [one for one in book.lookups.get(lookup.name, ()) if fits(one, chain, origin.position, book)]
-    if known and origin.alone:
+    if known and origin.alone and (is_identifier(key) or origin.field in ("", "id", KEY)):
         return _chosen(known, described, voice)
     known = [
         one for one in book.fields.get(f"{lookup.name}.{origin.field}", ()) if fits(one, chain, origin.position, book)
     ]
-    return _chosen(known or [_thing(noun, origin, lookup)], described, voice)
+    if known or is_identifier(key) or origin.field in ("", "id", KEY):
+        return _chosen(known or [_thing(noun, origin, lookup)], described, voice)
+    owner = [one for one in book.lookups.get(lookup.name, ()) if fits(one, chain, origin.position, book)]
+    thing = _thing(noun_of("id", lookup.name), replace(origin, field="id"), lookup)
+    return _chosen([f"the {spaced(origin.field)} of {one}" for one in owner or [thing]], described, voice)
 
 
 def _mentioned(
@@ -321,8 +325,10 @@ def _thing(noun: str, origin: Origin, lookup: CallOutcome) -> str:
     name, value = beside[0]
     if name == VALUE:
         return f"the {_literal(value)} {noun}"
-    named = "called" if name.endswith(("name", "title")) else f"whose {spaced(name)} is"
-    return f"{thing if keys else f'the {noun}'} {named} {_literal(value)}"
+    thing = thing if keys else f"the {noun}"
+    if name.endswith(NAMING):
+        return f'{thing} "{_literal(value)}"'
+    return f"{thing} whose {spaced(name)} is {_literal(value)}"
 
 
 class Undescribable(Exception):
@@ -332,6 +338,7 @@ class Undescribable(Exception):
 def noun_of(key: str, tool: str) -> str:
     """The thing that an argument names: ``ticket`` for ``ticket_id``, ``guest name`` for ``guest.name``."""
     words = [spaced(part.rstrip("0123456789")) for part in key.split(".") if not part.isdigit()]
+    words = words[-2:] if words[-1] in ("name", "id", "kind", "type") else words[-1:]
     noun = re.sub(r"\s*\bids?$|(?<=\w)ids?$", "", " ".join(words)) if is_identifier(key) else " ".join(words)
     return noun or spaced(tool).split()[-1]
 
@@ -377,6 +384,8 @@ def _action(
     known = _templates(ways, described) if book.complete else [one for one in ways if fits(one, chain, position, book)]
     again = [key for key, value in paths(call.arguments) if _mentioned(chain, position, key, value, book, earlier)]
     known = [one for one in known if all(f"{{{key}}}" in one for key in again)]  # a description would repeat itself
+    if known and not book.complete:
+        known = [_without_nouns(one, chain, position, book) for one in known]
     if known:
         return _chosen(known, described, voice)
     sentence = book.sentences.get(call.name, spaced(call.name))
@@ -384,7 +393,19 @@ def _action(
     return voice.by_name(_chosen([from_sentence(sentence, call, literal)], described, voice))
 
 
+NAMING = ("name", "title", "text", "subject", "label")  # fields that name their record
 SOUGHT = ("text", "query", "term", "keyword", "words", "search")  # arguments that hold words of what is sought
+
+
+def _without_nouns(template: str, chain: Sequence[CallOutcome], position: int, book: Phrasebook) -> str:
+    """``template`` without nouns before the slots of described arguments: a description begins with its noun."""
+    for key, value in paths(chain[position].arguments):
+        if _origin(key, value, chain, position, book) is not None:
+            noun = re.escape(noun_of(key, chain[position].name))
+            template = re.sub(rf"\b(?:(?:an?|the) )?(?:{noun} )?(?=\{{{re.escape(key)}\}})", "", template)
+    return template
+
+
 TEXTS = ("text", "content", "body", "message", "comment", "description")  # arguments that a user dictates
 SETTING = ("set", "change", "update", "mark", "move", "rename", "switch", "turn")
 
@@ -395,28 +416,31 @@ def from_sentence(sentence: str, call: CallOutcome, literal: Mapping[str, Any]) 
     The values of the arguments ``literal`` are said; the others are described.
     """
     added: dict[str, list[str]] = {"for": [], "with": [], "without": []}
-    end = ""
+    left: list[tuple[str, str]] = []
     for key, value in paths(call.arguments):
         noun, slot = noun_of(key, call.name), f"{{{key}}}"
-        described = key not in literal or is_identifier(key)
-        place = re.search(
-            rf"(?<!of )\b(?:(an? |the |another |one )(?:(?!of )\w+ )??)?{re.escape(noun)}(?! of\b)\b", sentence
-        )
+        described, name = key not in literal or is_identifier(key), re.escape(noun)
+        article = re.search(rf"\b(an?|the|another|one) (?:(?!of )\w+ )??{name}\b(?! of\b)", sentence)
+        place = article or re.search(rf"(?<!of )\b{name}\b(?! of\b)", sentence)
         if isinstance(value, bool):
             added["with" if value else "without"].append(noun)
         elif place and "{" not in place[0]:
-            thing = slot if described else f"{'the ' if place[1] else ''}{noun} {slot}"
+            thing = slot if described else f"{'the ' if article else ''}{noun} {slot}"
             sentence = sentence[: place.start()] + thing + sentence[place.end() :]
         elif described:
             added["for"].append(slot)
-        elif not end and sentence.split()[0] in SETTING:
-            end = f" to {slot}"
-        elif not end and key.rsplit(".", 1)[-1] in TEXTS:
-            end = f" saying {slot}"
-        elif not end and re.search(rf"\b{re.escape(noun)}\b", sentence):
-            end = f": {slot}"
         else:
-            added["with"].append(f"{noun} {slot}")
+            left.append((key, noun))
+    end = ""
+    for key, noun in left:
+        if sentence.split()[0] in SETTING and len(left) == 1:
+            end = f" to {{{key}}}"
+        elif not end and key.rsplit(".", 1)[-1] in TEXTS:
+            end = f" saying {{{key}}}"
+        elif not end and re.search(rf"\b{re.escape(noun)}\b", sentence):
+            end = f": {{{key}}}"
+        else:
+            added["with"].append(f"{noun} {{{key}}}")
     parts = [f"{word} {_listed(things)}" for word, things in added.items() if things]
     return " ".join([sentence, *parts]) + end
 
@@ -430,7 +454,7 @@ def _listed(things: Sequence[str]) -> str:
 def sentence_of(name: str, description: str) -> str:
     """What a tool does as an imperative in plain words, from the first sentence of its description, or from its name."""
     words = " ".join(re.sub(r"`|\b(?=\w*[a-z])\w+_\w+\b", lambda one: spaced(one[0]).strip("`"), description).split())
-    first = re.split(r"[.;:](?:\s|$)| \(|,? (?:and )?returns?\b|, or \b| [-–—]+ ", words)[0].strip()
+    first = re.split(r"[.;:](?:\s|$)| \(|,? (?:and )?returns?\b|, (?:or|with) | [-–—]+ ", words)[0].strip()
     verb, _, rest = first.partition(" ")
     if not rest or not verb.isalpha():
         return spaced(name)

@@ -242,7 +242,7 @@ class _Walk:
             return [value for value in known_values if json.dumps(value) not in seen] or known_values
         drawn = to_try(flat) or self._chain_values(key)
         if not drawn and not empty and manner and flat.get("type") == "string":
-            drawn = list(manner.texts)
+            drawn = list(manner.texts_for(key))
         if not drawn and flat.get("type") == "array":
             items = flat.get("prefixItems") or [flat.get("items", True)] * min(max(flat.get("minItems", 1), 1), PARTS)
             each = [self._values(tool, key, item, hint, depth) for item in items]
@@ -282,7 +282,7 @@ class _Walk:
             part = whole.flat(parts[key]) if key in parts else {}
             shown = (tool, key) in self._knowledge.values or is_identifier(key) or to_try(part)
             if manner and isinstance(value, str) and not shown and self._takes_any_text(tool, key, arguments):
-                texts = whole.fitting(manner.texts, part)
+                texts = whole.fitting(manner.texts_for(key), part)
                 if not texts:
                     self.reasons[tool] = f"no text is known for {key}"
                     return False
