@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,7 +96,7 @@ def observed(text: str) -> list[tuple[str, Any]]:
 
 def is_identifier(key: str) -> bool:
     """Whether an argument of this name takes a value that only the environment knows."""
-    return key.lower().endswith("id")
+    return re.sub(r"s\.\d+$", "", key).lower().endswith("id")
 
 
 def source_of(key: str, value: Any, chain: Sequence[CallOutcome], before: int, single: bool = True) -> int | None:
@@ -178,14 +179,15 @@ def origin_of(key: str, value: Any, chain: Sequence[CallOutcome], before: int) -
     """
     if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, str) and len(value) < 2):
         return None
-    last = key.rsplit(".", 1)[-1]
     for position in range(before - 1, -1, -1):
         call = chain[position]
         if not call.ok or any(given == value for _, given in leaves(call.arguments)):
             continue
         places = list(found_in(data_of(call.observation)))
         same = [one for one in places if one.value == value and type(one.value) is type(value)]
-        same = [one for one in same if isinstance(value, str) or one.field == last or is_identifier(last)]
+        same = [
+            one for one in same if isinstance(value, str) or one.field == key.rsplit(".", 1)[-1] or is_identifier(key)
+        ]
         for one in sorted(same, key=lambda one: one.field == KEY):
             rivals = [other.record for other in places if other.field == one.field and other.value != value]
             distinct = {

@@ -18,7 +18,7 @@ from coevolve.core.task import CallOutcome, Task
 from coevolve.environments.chains import is_identifier, origin_of, precondition, replay
 from coevolve.environments.environment import Environment, Phrasebook, Session
 from coevolve.environments.lexicon import NUMERALS
-from coevolve.environments.phrase_generator import SLOT, constant, fits, noun_of, paths, sentence_of
+from coevolve.environments.phrase_generator import SLOT, constant, fits, noun_of, paths, sentence_of, told_by
 
 Argument = tuple[str, str]  # a tool and the path of an argument
 DICTATED = ("text", "content", "body", "message", "comment", "note", "reason")  # arguments that take a user's words
@@ -125,9 +125,12 @@ class _Reader:
             return
         answer = next(iter(chain[-1].arguments.values()), None) if ended else None
         calls = chain[:-1] if ended else chain
-        self._note(task, calls)
+        book = Phrasebook(revealed=_revealed(calls, task.turns[0]))
+        self._note(task, calls, book)
         effects = [row for row in range(len(calls)) if changed[row] and not precondition(session, task, chain, row)]
-        asked = effects + [row for row in range(max(effects, default=-1) + 1, len(calls)) if not _used(calls, row)]
+        asked = effects + [
+            row for row in range(max(effects, default=-1) + 1, len(calls)) if not _used(calls, row, book)
+        ]
         question = None
         if ended:
             asked = effects
@@ -135,20 +138,20 @@ class _Reader:
             question = (origin.position, origin.field) if origin and origin.field else None
         self._asked.update(calls[row].name for row in asked if not changed[row])
         self._lookups += not effects
-        if clauses := _clauses(task.turns[0], calls, asked, question):
+        if clauses := _clauses(task.turns[0], calls, asked, question, book):
             for row, clause in zip([*asked, *([question[0]] if question else [])], clauses, strict=True):
                 last = question if question and row == question[0] and row not in asked else None
-                self._phrase(clause, calls, row, last and f"{calls[row].name}.{last[1]}", task)
+                self._phrase(clause, calls, row, last and f"{calls[row].name}.{last[1]}", task, book)
         else:
             self._unread.append((task.turns[0], f"its parts do not match its {len(asked) + bool(question)} requests"))
 
-    def _note(self, task: Task, calls: Sequence[CallOutcome]) -> None:
+    def _note(self, task: Task, calls: Sequence[CallOutcome], book: Phrasebook) -> None:
         text, world = task.turns[0], list(_world(task.world))
         for row, call in enumerate(calls):
             self._shapes[call.name].append(frozenset(call.arguments))
             for path, value in paths(call.arguments):
                 argument = (call.name, path)
-                origin = None if _spans(value, text) else origin_of(path, value, calls, row)
+                origin = None if _spans(value, text) else told_by(path, value, calls, row, book)
                 self._given[argument].append(origin is None)
                 if origin is not None:
                     self._origins[argument][calls[origin.position].name, origin.field] += 1
@@ -160,10 +163,12 @@ class _Reader:
             if isinstance(value, str) and " " in value:
                 self._texts[place.rsplit(".", 1)[-1]][value] = None
 
-    def _phrase(self, clause: str, calls: Sequence[CallOutcome], row: int, question: str | None, task: Task) -> None:
+    def _phrase(
+        self, clause: str, calls: Sequence[CallOutcome], row: int, question: str | None, task: Task, book: Phrasebook
+    ) -> None:
         """Note the phrase that ``clause`` gives for the call at ``row``, and the descriptions in it."""
-        template, whole = _template(clause, calls, row), task.turns[0]
-        if not fits(template, calls, row):
+        template, whole = _template(clause, calls, row, book), task.turns[0]
+        if not fits(template, calls, row, book):
             self._unread.append((whole, "it does not say a value, or which of several results is meant"))
             return
         left = SLOT.sub("", template)
@@ -173,10 +178,10 @@ class _Reader:
             named = stray[0] if isinstance(stray, re.Match) else left[slice(*stray[0])]
             self._unread.append((whole, f"it names {named}, which no call takes"))
             return
-        template = self._factored(template, calls, row, task)
+        template = self._factored(template, calls, row, task, book)
         self._phrases["questions" if question else "actions"][question or calls[row].name][template] += 1
 
-    def _factored(self, template: str, calls: Sequence[CallOutcome], row: int, task: Task) -> str:
+    def _factored(self, template: str, calls: Sequence[CallOutcome], row: int, task: Task, book: Phrasebook) -> str:
         """``template`` with descriptions replaced by the slot of the described argument, which are noted as lookups."""
         for path, value in paths(calls[row].arguments):
             noun, slot = noun_of(path, calls[row].name), f"{{{path}}}"
@@ -187,7 +192,7 @@ class _Reader:
                     said if match.start() or said[1:2].isupper() else said[0].lower() + said[1:]
                 ] += 1
                 template = template[: match.start()] + slot + template[match.end() :]
-            origin = origin_of(path, value, calls, row)
+            origin = told_by(path, value, calls, row, book)
             if origin is None or slot in template or not origin.alone:
                 continue
             name = calls[origin.position].name
@@ -273,10 +278,21 @@ def _best(counted: Counter[str]) -> list[str]:
     return common or sorted(counted)
 
 
-def _used(calls: Sequence[CallOutcome], row: int) -> bool:
+def _revealed(calls: Sequence[CallOutcome], text: str) -> frozenset[str]:
+    """The ``tool.argument`` pairs besides identifiers whose values a lookup told: alone, or with a field that ``text`` names."""
+    found = set()
+    for row, call in enumerate(calls):
+        for path, value in paths(call.arguments):
+            origin = origin_of(path, value, calls, row)
+            if origin and (origin.alone or any(_spans(one, text) for one in origin.distinct.values())):
+                found.add(f"{call.name}.{path}")
+    return frozenset(found)
+
+
+def _used(calls: Sequence[CallOutcome], row: int, book: Phrasebook) -> bool:
     """Whether a later call takes a value from the call at ``row``."""
     return any(
-        (origin := origin_of(path, value, calls, later)) is not None and origin.position == row
+        (origin := told_by(path, value, calls, later, book)) is not None and origin.position == row
         for later in range(row + 1, len(calls))
         for path, value in paths(calls[later].arguments)
     )
@@ -307,7 +323,7 @@ def values_at(world: Any, places: Mapping[str, int]) -> list[Any]:
 
 
 def _clauses(
-    text: str, calls: Sequence[CallOutcome], asked: Sequence[int], question: tuple[int, str] | None
+    text: str, calls: Sequence[CallOutcome], asked: Sequence[int], question: tuple[int, str] | None, book: Phrasebook
 ) -> list[str]:
     """The part of ``text`` for each request, in order; empty if the parts cannot be told apart."""
     number = len(asked) + (question is not None)
@@ -321,21 +337,22 @@ def _clauses(
             kept.append(part)
     return (
         kept
-        if len(kept) == number and all(_anchored(part, calls, row) for part, row in zip(kept, asked, strict=False))
+        if len(kept) == number
+        and all(_anchored(part, calls, row, book) for part, row in zip(kept, asked, strict=False))
         else []
     )
 
 
-def _anchored(part: str, calls: Sequence[CallOutcome], row: int) -> bool:
+def _anchored(part: str, calls: Sequence[CallOutcome], row: int, book: Phrasebook) -> bool:
     """Whether ``part`` has all values of the call at ``row`` that some words may name."""
-    return fits(_template(part, calls, row), calls, row) or not calls[row].arguments
+    return fits(_template(part, calls, row, book), calls, row, book) or not calls[row].arguments
 
 
-def _template(clause: str, calls: Sequence[CallOutcome], row: int) -> str:
+def _template(clause: str, calls: Sequence[CallOutcome], row: int, book: Phrasebook) -> str:
     """``clause`` with a slot for each value of the call at ``row``, and slots that restrict it after its last word."""
     places: list[tuple[int, int, str]] = []
     silent: list[str] = []
-    for slot, value in sorted(_slots_to_find(calls, row), key=lambda item: -len(str(item[1]))):
+    for slot, value in sorted(_slots_to_find(calls, row, book), key=lambda item: -len(str(item[1]))):
         free = [
             span
             for span in _spans(value, clause)
@@ -344,7 +361,7 @@ def _template(clause: str, calls: Sequence[CallOutcome], row: int) -> str:
         if free:
             places.append((*free[0], slot))
     known = frozenset(slot for _, _, slot in places)
-    slots = _needed_slots(known, calls, row)
+    slots = _needed_slots(known, calls, row, book)
     template = clause
     for start, end, slot in sorted(places, reverse=True):
         if slot in slots:
@@ -353,21 +370,25 @@ def _template(clause: str, calls: Sequence[CallOutcome], row: int) -> str:
     return template + "".join(f"{{{slot}}}" for slot in silent)
 
 
-def _slots_to_find(calls: Sequence[CallOutcome], row: int, before: str = "") -> Iterator[tuple[str, Any]]:
+def _slots_to_find(
+    calls: Sequence[CallOutcome], row: int, book: Phrasebook, before: str = ""
+) -> Iterator[tuple[str, Any]]:
     """The slots whose values words may name: arguments, fields beside them, and arguments of their lookups."""
     for path, value in paths(calls[row].arguments):
         yield before + path, value
-        if origin := origin_of(path, value, calls, row):
-            yield from _slots_to_find(calls, origin.position, f"{calls[origin.position].name}.")
+        if origin := told_by(path, value, calls, row, book):
+            yield from _slots_to_find(calls, origin.position, book, f"{calls[origin.position].name}.")
             yield from ((f"{before}{path}.{key}", one) for key, one in origin.distinct.items())
 
 
-def _needed_slots(known: frozenset[str], calls: Sequence[CallOutcome], row: int, before: str = "") -> list[str]:
+def _needed_slots(
+    known: frozenset[str], calls: Sequence[CallOutcome], row: int, book: Phrasebook, before: str = ""
+) -> list[str]:
     """Of the slots ``known`` to be in the words, those that give the call's values, and restrictions for the other values."""
     slots: list[str] = []
     for path, value in paths(calls[row].arguments):
         slot = before + path
-        origin = origin_of(path, value, calls, row)
+        origin = told_by(path, value, calls, row, book)
         if slot in known:
             slots.append(slot)
         elif origin is None:
@@ -375,7 +396,7 @@ def _needed_slots(known: frozenset[str], calls: Sequence[CallOutcome], row: int,
         else:
             name = calls[origin.position].name
             beside = [f"{slot}.{key}" for key in sorted(origin.distinct) if f"{slot}.{key}" in known][:1]
-            inner = _needed_slots(known, calls, origin.position, f"{name}.")
+            inner = _needed_slots(known, calls, origin.position, book, f"{name}.")
             slots += [*beside, *inner] if beside or inner else [name]
     return slots
 

@@ -169,11 +169,16 @@ def _chosen(templates: Sequence[str], described: Mapping[str, str], voice: _Voic
 
 
 def paths(arguments: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The scalars and lists of scalars in the arguments of a call, each with its path, such as ``guest.name``."""
+    """The scalars and lists of scalars in the arguments of a call, each with its path, such as ``guest.name``.
+
+    Each identifier in a list has a path of its own, such as ``contact_ids.0``.
+    """
     if isinstance(arguments, dict):
         for key, value in arguments.items():
             yield from paths(value, f"{name}.{key}" if name else str(key))
-    elif isinstance(arguments, list) and any(isinstance(one, dict) for one in arguments):
+    elif isinstance(arguments, list) and (
+        is_identifier(f"{name}.0") or any(isinstance(one, dict) for one in arguments)
+    ):
         for number, value in enumerate(arguments):
             yield from paths(value, f"{name}.{number}")
     else:
@@ -204,7 +209,7 @@ def _slots(
     for path, value in paths(chain[position].arguments):
         slot = before + path
         found |= {slot: voice.value(_literal(value)), constant(slot, value): ""}
-        if origin := _origin(path, value, chain, position, book):
+        if origin := told_by(path, value, chain, position, book):
             name = chain[origin.position].name
             found |= {f"{slot}.{key}": voice.value(_literal(one)) for key, one in origin.distinct.items()}
             found |= {**_slots(chain, origin.position, book, voice, f"{name}."), name: ""}
@@ -225,7 +230,7 @@ def fits(template: str, chain: Sequence[CallOutcome], position: int, book: Phras
     return _given(frozenset(slots), chain, position, book) == set(slots)
 
 
-def _origin(
+def told_by(
     path: str, value: Any, chain: Sequence[CallOutcome], position: int, book: Phrasebook | None
 ) -> Origin | None:
     """The origin of a value that users leave to a lookup. Other values of a call may coincide with what a lookup shows."""
@@ -247,7 +252,7 @@ def _given(
         if direct := {slot, constant(slot, value)} & slots:
             used |= direct
             continue
-        origin = _origin(path, value, chain, position, book)
+        origin = told_by(path, value, chain, position, book)
         if origin is None:
             return None
         name = chain[origin.position].name
@@ -271,7 +276,7 @@ def _argument(
 ) -> str:
     """The words for an argument: its value, or a description of the result that holds it."""
     noun = noun_of(key, chain[position].name)
-    origin = _origin(key, value, chain, position, book)
+    origin = told_by(key, value, chain, position, book)
     if _mentioned(chain, position, key, value, book, earlier):
         return voice.plain(f"that {noun}")
     if origin is None:
@@ -298,7 +303,7 @@ def _mentioned(
     """Whether the instruction has named an identifier before: a call at ``earlier`` takes it or returned it."""
     if not earlier or not is_identifier(key):
         return False
-    origin = _origin(key, value, chain, position, book)
+    origin = told_by(key, value, chain, position, book)
     taken = (one for row in earlier for _, one in paths(chain[row].arguments))
     return (origin is not None and origin.position in earlier) or value in taken
 
@@ -337,7 +342,7 @@ class Undescribable(Exception):
 
 def noun_of(key: str, tool: str) -> str:
     """The thing that an argument names: ``ticket`` for ``ticket_id``, ``guest name`` for ``guest.name``."""
-    words = [spaced(part.rstrip("0123456789")) for part in key.split(".") if not part.isdigit()]
+    words = [spaced(part.rstrip("0123456789")) for part in re.sub(r"s\.\d+$", "", key).split(".") if not part.isdigit()]
     words = words[-2:] if words[-1] in ("name", "id", "kind", "type") else words[-1:]
     noun = re.sub(r"\s*\bids?$|(?<=\w)ids?$", "", " ".join(words)) if is_identifier(key) else " ".join(words)
     return noun or spaced(tool).split()[-1]
@@ -389,7 +394,7 @@ def _action(
     if known:
         return _chosen(known, described, voice)
     sentence = book.sentences.get(call.name, spaced(call.name))
-    literal = {key: value for key, value in paths(call.arguments) if _origin(key, value, chain, position, book) is None}
+    literal = {key: value for key, value in paths(call.arguments) if told_by(key, value, chain, position, book) is None}
     return voice.by_name(_chosen([from_sentence(sentence, call, literal)], described, voice))
 
 
@@ -400,7 +405,7 @@ SOUGHT = ("text", "query", "term", "keyword", "words", "search")  # arguments th
 def _without_nouns(template: str, chain: Sequence[CallOutcome], position: int, book: Phrasebook) -> str:
     """``template`` without nouns before the slots of described arguments: a description begins with its noun."""
     for key, value in paths(chain[position].arguments):
-        if _origin(key, value, chain, position, book) is not None:
+        if told_by(key, value, chain, position, book) is not None:
             noun = re.escape(noun_of(key, chain[position].name))
             template = re.sub(rf"\b(?:(?:an?|the) )?(?:{noun} )?(?=\{{{re.escape(key)}\}})", "", template)
     return template
