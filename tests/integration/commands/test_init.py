@@ -1,5 +1,6 @@
 """`coevolve init` makes a whole project or none. Errors are one line."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -71,7 +72,7 @@ class Lamp:
 
 
 class MyEnvironment(MethodEnvironment):
-    name, simulator = "lamp", Lamp
+    name, simulator, panels = "lamp", Lamp, ("exam",)
 
     def questions(self, split):
         yield f"light it ({split})", {"lit": False}, [ToolCall("switch", {})]
@@ -83,7 +84,15 @@ def test_environment_in_a_file_needs_no_installation(tmp_path: Path) -> None:
     project = make(tmp_path / "mine", "--environment", f"{tmp_path / 'my_lamp.py'}:MyEnvironment")
     params = load_yaml(project / "params.yaml", "")
     assert params["environment"] == "lamp" and params["warm"] == {"steps": init.WARM_STEPS}
-    assert f"# {init.WHY}" in (project / "params.yaml").read_text()
+    text = (project / "params.yaml").read_text()
+    assert f"# {init.WHY}" in text
+    values = params["tasks"]["seed_tasks"], params["verify"]["words"], params["report"]["panel"]
+    assert values == (1, "values", "exam") and "miniworld has" not in text
+    assert list(params)[:7] == ["seed", "method", "environment", "iterations", "warm", "train", "verify"]
+    ours, theirs = (
+        re.sub(r"[^#\n]*# ", "", file.read_text()) for file in (ROOT / "params.yaml", project / "params.yaml")
+    )
+    assert len(set(ours.splitlines()) - set(theirs.splitlines())) <= 6, "comments stay"
     shown = coevolve("env", "show", "lamp", cwd=project)
     assert shown.stdout.startswith("lamp,") and "switch()" in shown.stdout
 

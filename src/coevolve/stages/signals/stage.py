@@ -43,6 +43,6 @@ def check_start(t: int, signals: int, attempts: Sequence[Attempt]) -> None:
     if t == 0 and not signals and tried and not any(attempt.successes for attempt in tried):
         raise CoevolveError(
             f"the agent solved none of {len({attempt.task_id for attempt in tried})} tasks and no signal fired, so more training "
-            "cannot help: start from a more able model (base.model), teach it the tools longer (warm.steps), choose "
+            "cannot help: start from a more able model (base.model), teach it the tools first (warm.steps: 60), choose "
             "easier tasks, or explore around unsolved tasks (add unsolved to signals.kinds)"
         )
