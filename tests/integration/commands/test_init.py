@@ -1,6 +1,5 @@
 """`coevolve init` makes a whole project or none. Errors are one line."""
 
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -89,10 +88,6 @@ def test_environment_in_a_file_needs_no_installation(tmp_path: Path) -> None:
     values = params["tasks"]["seed_tasks"], params["verify"]["words"], params["report"]["panel"]
     assert values == (1, "values", "exam") and "miniworld has" not in text
     assert list(params)[:7] == ["seed", "method", "environment", "iterations", "warm", "train", "verify"]
-    ours, theirs = (
-        re.sub(r"[^#\n]*# ", "", file.read_text()) for file in (ROOT / "params.yaml", project / "params.yaml")
-    )
-    assert len(set(ours.splitlines()) - set(theirs.splitlines())) <= 6, "comments stay"
     shown = coevolve("env", "show", "lamp", cwd=project)
     assert shown.stdout.startswith("lamp,") and "switch()" in shown.stdout
 
