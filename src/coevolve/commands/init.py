@@ -10,12 +10,17 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import chdir
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from coevolve.commands.options import DIR
 from coevolve.core.errors import CoevolveError, install
 from coevolve.core.terminal import plain
+
+if TYPE_CHECKING:
+    from coevolve.environments.environment import Environment
 
 HELP = """
 Makes the folder DIR with params.yaml (the keys that you decide), dvc.yaml (the loop; no need to edit it), .gitignore, a
@@ -30,6 +35,8 @@ the commands to type next.
 """
 WARM_STEPS = 100  # most steps in which the tiny policy learns a user's own tools from references
 WHY = "supervised steps on your references first: the tiny policy does not know your tools"
+MOST = 256  # tasks of an environment that a new project starts from
+FIRST = ("", "seed", "iterations", "warm", "train", "verify", "grpo")  # "" is the comment that opens the file
 HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 FILES = ("reviews/README.md", ".gitignore", ".dvcignore")  # a project and the repository have the same copies
 
@@ -55,11 +62,11 @@ def run(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix=".coevolve-", dir=folder.parent) as parent:
         project = Path(parent) / "project"
         project.mkdir()
-        environment = _environment(args.environment, project)
+        environment = _environment(args.environment or "miniworld", project)
         _write(project, environment, args)
         _version(project, folder)
         os.replace(project, folder)  # nothing half-made remains after an error or Ctrl-C
-    print(plain(_next(folder, environment)))
+    print(plain(_next(folder, environment.name)))
     return 0
 
 
@@ -73,16 +80,14 @@ def _tools() -> None:
             )
 
 
-def _environment(given: str | None, project: Path) -> str:
-    """The name of the environment. If ``given`` is FILE.py:CLASS, copy the file into ``project``."""
-    from coevolve.environments.registry import make, make_from
+def _environment(given: str, project: Path) -> "Environment":
+    """The environment. If ``given`` is FILE.py:CLASS, copy the file into ``project``."""
+    from coevolve.environments.registry import make_from, opened
     from coevolve.environments.template import declare
 
-    if given is None:
-        return "miniworld"
     path, _, maker = given.partition(":")
     if not path.endswith(".py"):
-        return make(given).name if ":" not in given else make_from(given).name
+        return opened(given)
     file = Path(path)
     if not file.is_file() or not maker.replace(".", "").isidentifier():
         raise CoevolveError(
@@ -93,10 +98,10 @@ def _environment(given: str | None, project: Path) -> str:
             f"--environment {given}: Python cannot import {file.name}; use letters, digits and underscores in its name"
         )
     sys.path.insert(0, str(file.resolve().parent))
-    name = make_from(f"{file.stem}:{maker}").name
+    environment = make_from(f"{file.stem}:{maker}")
     shutil.copy2(file, project / file.name)
-    declare(name, file.stem, maker, project)
-    return name
+    declare(environment.name, file.stem, maker, project)
+    return environment
 
 
 def _model(given: str | None) -> str | None:
@@ -122,7 +127,7 @@ def _model(given: str | None) -> str | None:
     return str(model)
 
 
-def _write(project: Path, environment: str, args: argparse.Namespace) -> None:
+def _write(project: Path, environment: "Environment", args: argparse.Namespace) -> None:
     from coevolve.commands.profile import ADDED, apply, change
     from coevolve.core.io import write_text
     from coevolve.core.resources import resource
@@ -136,11 +141,12 @@ def _write(project: Path, environment: str, args: argparse.Namespace) -> None:
     write_text(params, resource("params.yaml").read_text(encoding="utf-8"))
     if args.profile:
         apply(args.profile, params)
-    chosen = {"environment": environment, "method": args.method, "base.model": _model(args.model)}
+    chosen = {"environment": environment.name, "method": args.method, "base.model": _model(args.model)}
     given = {key: value for key, value in chosen.items() if value is not None}
     written = load(params)
-    if environment != written.environment:
+    if environment.name != written.environment:
         given["warm.split"] = Warm().split  # the profile may name a split that only its own environment has
+        given |= needed(environment, ":" in args.environment)
     if ".py:" in (args.environment or "") and (args.model or written.base.model) == "tiny":
         given["warm.steps"] = WARM_STEPS
     with chdir(project):  # its pyproject.toml declares the environment
@@ -150,7 +156,39 @@ def _write(project: Path, environment: str, args: argparse.Namespace) -> None:
             f"steps: {WARM_STEPS}  # {ADDED}", f"steps: {WARM_STEPS}  # {WHY}"
         )
         write_text(params, text)
-    write_text(project / "README.md", README.format(environment=environment))
+    if environment.name != "miniworld":
+        write_text(params, arranged(params.read_text(encoding="utf-8")))
+    readme = (files("coevolve.commands") / "project.md").read_text(encoding="utf-8")
+    write_text(project / "README.md", readme.format(environment=environment.name))
+
+
+def needed(environment: "Environment", own: bool) -> dict[str, Any]:
+    """The values of params.yaml that fit ``environment``: one of its panels, rules for its words, and its tasks if it is ``own``."""
+    from coevolve.environments.environment import Environment
+
+    kind = type(environment)
+    known = environment.phrasebook.actions or (kind.reading, kind.meaning) != (Environment.reading, Environment.meaning)
+    values: dict[str, Any] = {"verify.words": "language" if known else "values"}
+    if "validation" not in environment.panels:
+        values["report.panel"] = environment.panels[0]
+    if own:
+        values["tasks.seed_tasks"] = min(len(environment.tasks("seed")), MOST)
+    return values
+
+
+def arranged(text: str) -> str:
+    """The params.yaml of a project with another environment than miniworld: the sections of FIRST are at the top."""
+    text = text.replace("\nwarm:\n", "\n\nwarm:\n").replace(
+        "in the order of the loop", "those that you change first at the top"
+    )
+    text = re.sub(r"; miniworld has .*", "; `coevolve env show NAME` lists the splits", text)
+    blocks = {match[1] if (match := re.search(r"^(\w+):", block, re.M)) else "": block for block in text.split("\n\n")}
+    return (
+        "\n\n".join(
+            block.rstrip("\n") for block in ({key: blocks[key] for key in FIRST if key in blocks} | blocks).values()
+        )
+        + "\n"
+    )
 
 
 def pipeline(text: str) -> str:
@@ -174,33 +212,6 @@ HEAD = """\
 # The loop. You need not edit this file: params.yaml holds your decisions, and `dvc repro` runs the stages that changed.
 # Stage `code` records the code and the parameters of every other stage. An upgrade of coevolve reruns the stages whose code it
 # changes.
-"""
-
-README = """\
-# A coevolve project
-
-coevolve trains an agent in the environment `{environment}`, finds the tasks where it is weak, makes new tasks of that kind,
-and trains on them.
-
-    dvc repro                       # run the loop; Ctrl-C stops it, and the same command continues
-    coevolve summary                # print the table of the last run; report/index.html has the curves
-    coevolve ui                     # show all runs in MLflow
-    coevolve lineage                # show where a task comes from
-    coevolve profile list           # list the values for other machines and models
-    coevolve params                 # print every parameter, its value and its default
-    dvc exp run -S train.steps=40   # run another experiment; `coevolve compare` compares experiments
-
-- `params.yaml` holds the parameters. A change reruns only the stages that read the changed key.
-- `dvc.yaml` holds the stages.
-- `reviews/` holds people's decisions about tasks; its README.md explains the format.
-- The run writes all other files, and DVC versions them.
-
-Success is the first metric in DVC's table, also in its extension for VS Code:
-
-    dvc exp show --drop '.*/.*'     # experiments side by side, without the columns of files;
-                                    # with several experiments, --only-changed leaves out equal columns too
-    dvc metrics show                # this run, columns by name
-    dvc plots show                  # success by iteration; loads its drawing library from the network
 """
 
 

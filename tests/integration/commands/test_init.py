@@ -71,7 +71,7 @@ class Lamp:
 
 
 class MyEnvironment(MethodEnvironment):
-    name, simulator = "lamp", Lamp
+    name, simulator, panels = "lamp", Lamp, ("exam",)
 
     def questions(self, split):
         yield f"light it ({split})", {"lit": False}, [ToolCall("switch", {})]
@@ -83,7 +83,11 @@ def test_environment_in_a_file_needs_no_installation(tmp_path: Path) -> None:
     project = make(tmp_path / "mine", "--environment", f"{tmp_path / 'my_lamp.py'}:MyEnvironment")
     params = load_yaml(project / "params.yaml", "")
     assert params["environment"] == "lamp" and params["warm"] == {"steps": init.WARM_STEPS}
-    assert f"# {init.WHY}" in (project / "params.yaml").read_text()
+    text = (project / "params.yaml").read_text()
+    assert f"# {init.WHY}" in text
+    values = params["tasks"]["seed_tasks"], params["verify"]["words"], params["report"]["panel"]
+    assert values == (1, "values", "exam") and "miniworld has" not in text
+    assert list(params)[:7] == ["seed", "method", "environment", "iterations", "warm", "train", "verify"]
     shown = coevolve("env", "show", "lamp", cwd=project)
     assert shown.stdout.startswith("lamp,") and "switch()" in shown.stdout
 
