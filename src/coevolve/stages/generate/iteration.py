@@ -30,6 +30,8 @@ from coevolve.stages.train.learner import Job, Shared
 FEWEST = 8  # least number of weighted generations to learn from
 REPLY = 256  # tokens of a spec, at most
 
+Message = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -81,28 +83,25 @@ def generate(plan: Plan, config: Generate, context: GeneratorContext) -> Generat
     environment = context.environment
     vocabulary = tools(environment, know(environment, plan.tasks))
     first = plan.first / adapted.WHOLE
-    system_prompt = "" if knows_specs(first) else system(environment.tools(), vocabulary)
+    told = [] if knows_specs(first) else [{"role": "system", "content": system(environment.tools(), vocabulary)}]
     dtype = context.shared.policy.dtype
     before = adapted.opened(plan.folder, plan.scratch / "before", dtype)
     past = updated(plan.generations, plan.attempts)
     weight_of = {} if config.frozen else weights(past, config, plan.t)
     learned: Path | None = None
     figures: list[dict[str, float]] = []
-    reason = (
-        ""
-        if config.frozen
-        else f"only {len(weight_of)} generations have a weight above 0; the generator needs {FEWEST}"
-    )
+    reason = ""
     if len(weight_of) >= FEWEST:
-        learned, figures = _learned(plan, config, context, past, weight_of, system_prompt, before)
-        reason = ""
+        learned, figures = _learned(plan, config, context, past, weight_of, told, before)
         if not figures:
             learned, reason = None, "its first step exceeds generate.max_kl"
+    elif not config.frozen:
+        reason = f"only {len(weight_of)} generations have a weight above 0; the generator needs {FEWEST}"
     adapted.write(plan.scratch / "generator", plan.folder, learned)
     after = adapted.opened(plan.scratch / "generator", plan.scratch / "after", dtype)
     requests = prompts(plan, config, vocabulary, past)
     with context.open(after) as policy, bar(len(requests), f"generate {plan.t}", "generations") as progress:
-        new = write(policy, requests, plan, vocabulary, system_prompt, context.limits, progress.update)
+        new = write(policy, requests, plan, vocabulary, told, context.limits, progress.update)
     return Generated(new, weight_of, figures, learned, reason, len(vocabulary.goals))
 
 
@@ -127,20 +126,19 @@ def write(
     requests: Sequence[tuple[Task, str]],
     plan: Plan,
     vocabulary: Tools,
-    system_prompt: str,
+    told: Sequence[Message],
     limits: Limits,
     progress: Callable[[int], object],
 ) -> list[Generation]:
-    """A generation for each of the ``requests``, which are pairs of a task to vary and a prompt."""
+    """A generation for each of the ``requests``, which are pairs of a task to vary and a prompt. ``told`` comes before each prompt."""
     member = policy.members[0] if isinstance(policy, Replicas) else policy
-    system_messages: list[dict[str, Any]] = [{"role": "system", "content": system_prompt}] if system_prompt else []
     generations: list[Generation] = []
     for start in range(0, len(requests), limits.batch):
         batch = requests[start : start + limits.batch]
         conversations = []
         for key, (task, prompt) in enumerate(batch):
             seed = derive_seed("generation", plan.seed, plan.t, start + key)
-            messages = [*system_messages, {"role": "user", "content": prompt}]
+            messages = [*told, {"role": "user", "content": prompt}]
             conversations.append(Conversation(key, messages, [], task, seed, limits.episode_tokens, REPLY))
         member.begin(conversations)
         for number, ((task, prompt), reply) in enumerate(zip(batch, member.act(conversations), strict=True), start):
@@ -168,7 +166,7 @@ def _learned(
     context: GeneratorContext,
     past: Sequence[Generation],
     weight_of: dict[str, float],
-    system_prompt: str,
+    told: Sequence[Message],
     before: Path,
 ) -> tuple[Path, list[dict[str, float]]]:
     """The model or adapter of the update, and its figures; a finished update is not repeated after a kill."""
@@ -178,8 +176,7 @@ def _learned(
     if not done.exists():
 
         def lesson(generation: Generation) -> Lesson:
-            messages: list[dict[str, Any]] = [{"role": "system", "content": system_prompt}] if system_prompt else []
-            messages.append({"role": "user", "content": generation.prompt})
+            messages = [*told, {"role": "user", "content": generation.prompt}]
             return Lesson(messages, generation.text, weight_of.get(generation.generation_id, 0.0))
 
         last = max(generation.iteration for generation in past)

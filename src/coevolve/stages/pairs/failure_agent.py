@@ -5,25 +5,19 @@ training failed (Jung et al., "Co-Evolving Agents: Learning from Failures as Har
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from coevolve.core.io import read_jsonl_objects, write_jsonl
-from coevolve.core.progress import bar
 from coevolve.core.records import Pair
 from coevolve.core.seeding import derive_seed
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import Trajectory
-from coevolve.environments.environment import Environment
 from coevolve.policies import adapted
-from coevolve.policies.policy import Policy
-from coevolve.policies.replicas import Replicas
-from coevolve.rollout import Limits
 from coevolve.stages.pairs.choose import Checked, check, contrast
 from coevolve.stages.pairs.closeness import Failure, ranked
 from coevolve.stages.pairs.config import FailureAgent, Pairs
-from coevolve.stages.pairs.rehearse import Rehearsal, play
+from coevolve.stages.pairs.rehearse import PairsContext
 from coevolve.stages.train.dpo import Dpo
 from coevolve.stages.train.learner import Job, NothingToLearn, Shared
 
@@ -31,16 +25,6 @@ FEWEST = 0.05  # least share of failed episodes to learn from
 
 Figures = Sequence[Mapping[str, float]]  # one mapping per step
 Failures = Mapping[str, Failure]  # by trajectory id
-
-
-@dataclass(frozen=True)
-class PairsContext:
-    """What agents need to play: the tasks are in ``plan``; ``open`` opens a model directory as a policy."""
-
-    environment: Environment
-    plan: Rehearsal
-    limits: Limits
-    open: Callable[[Path], AbstractContextManager[Policy | Replicas]]
 
 
 @dataclass(frozen=True)
@@ -105,13 +89,9 @@ def evolve(
     def opened(folder: Path) -> Path:
         return adapted.opened(folder, plan.scratch / "merged", rival.shared.policy.dtype)
 
-    def play_as(model: Path, count: int, phase: str) -> list[Trajectory]:
-        with context.open(model) as policy, bar(count, f"{phase} {plan.iteration}", "episodes") as progress:
-            return play(policy, context.environment, tasks, count, plan, phase, context.limits, progress.update)
-
     parent = opened(rival.folder)
     if config.start == "own":
-        before = play_as(parent, config.episodes, "failures")
+        before = context.play(parent, tasks, config.episodes, "failures")
         evolved = replace(evolved, before=before, failures=judge(before))
     else:  # both are the same model: the agent's episodes count as the failure agent's
         before = [episode for episode in played if episode.task_id in failed_tasks]
@@ -129,7 +109,7 @@ def evolve(
         folder, figures = learned(rival, context, parent, evolved.checked.pairs, list(failed.values()))
     except NothingToLearn as error:
         return replace(evolved, reason=str(error))
-    after = play_as(opened(folder), config.hard_episodes, "hard negatives")
+    after = context.play(opened(folder), tasks, config.hard_episodes, "hard negatives")
     return replace(evolved, folder=folder, after=after, failures={**evolved.failures, **judge(after)}, figures=figures)
 
 

@@ -8,15 +8,14 @@ from pathlib import Path
 from statistics import fmean
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.progress import bar
 from coevolve.core.stage_summary import FAILURE_DISTINCT, FAILURE_IDLE, FAILURE_SUCCESS, StageSummary, timeouts
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import Trajectory
 from coevolve.stages.pairs.choose import Checked, by_task, check, choose, distinct
 from coevolve.stages.pairs.closeness import Failure, closeness, failures, ranked
 from coevolve.stages.pairs.config import Pairs
-from coevolve.stages.pairs.failure_agent import Evolved, PairsContext, Rival, evolve
-from coevolve.stages.pairs.rehearse import rehearse
+from coevolve.stages.pairs.failure_agent import Evolved, Rival, evolve
+from coevolve.stages.pairs.rehearse import PairsContext
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.reference_tokens import replayed
 
@@ -57,9 +56,7 @@ def make(policy: Path, context: PairsContext, config: Train, section: Pairs, riv
             f"train.learner: {config.learner} needs references that solve their tasks in a replay, but none of the "
             f"{len(plan.tasks)} tasks of iteration {plan.iteration} of {environment.name} has one; set train.learner: grpo"
         )
-    count = config.steps * config.tasks_per_step * config.group_size
-    with context.open(policy) as player, bar(count, f"pairs {plan.iteration}", "episodes") as progress:
-        played = rehearse(player, environment, plan, config, context.limits, progress.update)
+    played = context.rehearse(policy, config)
     judge = partial(failures, environment, plan.tasks, references)
     failed = judge(played)
     ranks, hard, evolved = ranked(failed), [], None

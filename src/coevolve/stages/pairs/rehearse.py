@@ -1,12 +1,13 @@
 """Play episodes before training: the policy plays the tasks of the training steps, the failure agent those it failed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from coevolve.core.learnability import recorded
+from coevolve.core.progress import bar
 from coevolve.core.records import Attempt
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
@@ -15,12 +16,14 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.mixture import shares_of
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
-from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
+from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.curriculum import Step, stream
 from coevolve.stages.train.groups import attempts, requests
 
 PART = 128  # episodes of the failure agent in one file
+
+Play = Callable[[Path, Sequence[RolloutRequest]], list[Trajectory]]
 
 
 @dataclass(frozen=True)
@@ -34,71 +37,65 @@ class Rehearsal:
     scratch: Path
 
 
-def rehearse(
-    policy: Policy | Replicas,
-    environment: Environment,
-    plan: Rehearsal,
-    config: Train,
-    limits: Limits,
-    progress: Callable[[int], object],
-) -> list[Trajectory]:
-    """The episodes of ``config.steps`` training steps, by step, group and attempt, with the seeds of training.
+@dataclass(frozen=True)
+class PairsContext:
+    """What agents need to play: the tasks are in ``plan``; ``open`` opens a model directory as a policy."""
 
-    Each step's episodes go to a file in the scratch folder, so that a killed rehearsal continues after its last complete step.
-    ``progress`` takes the number of episodes that have just ended.
-    """
-    trajectories: list[Trajectory] = []
-    records = recorded({}, plan.before)
-    roll = partial(rollout, policy, environment, limits=limits, progress=progress)
-    for step in range(config.steps):
-        now = Step.of(plan.seed, plan.iteration, step, config.tasks_per_step, shares_of(environment))
-        tasks = islice(stream(plan.tasks, records, config, now), config.tasks_per_step)
-        wanted = requests(enumerate(tasks), config.group_size, plan.seed, plan.iteration, step)
-        played = _kept(plan.scratch / f"{step}.parquet", wanted, roll, progress)
-        records = recorded(records, attempts(played))
-        trajectories += played
-    return trajectories
+    environment: Environment
+    plan: Rehearsal
+    limits: Limits
+    open: Callable[[Path], AbstractContextManager[Policy | Replicas]]
 
+    def rehearse(self, model: Path, config: Train) -> list[Trajectory]:
+        """The episodes of ``config.steps`` training steps, by step, group and attempt, with the seeds of training.
 
-def play(
-    policy: Policy | Replicas,
-    environment: Environment,
-    tasks: Sequence[Task],
-    count: int,
-    plan: Rehearsal,
-    phase: str,
-    limits: Limits,
-    progress: Callable[[int], object],
-) -> list[Trajectory]:
-    """``count`` episodes that walk through ``tasks`` again and again, with seeds for this ``phase``.
+        Each step's episodes go to a file in the scratch folder, so that a killed rehearsal continues after its last complete step.
+        """
+        plan = self.plan
+        trajectories: list[Trajectory] = []
+        records = recorded({}, plan.before)
+        count = config.steps * config.tasks_per_step * config.group_size
+        with self._player(model, count, "pairs") as play:
+            for step in range(config.steps):
+                now = Step.of(plan.seed, plan.iteration, step, config.tasks_per_step, shares_of(self.environment))
+                tasks = islice(stream(plan.tasks, records, config, now), config.tasks_per_step)
+                wanted = requests(enumerate(tasks), config.group_size, plan.seed, plan.iteration, step)
+                played = play(plan.scratch / f"{step}.parquet", wanted)
+                records = recorded(records, attempts(played))
+                trajectories += played
+        return trajectories
 
-    They go to the scratch folder in parts, so that a killed run continues after its last complete part.
-    """
-    roll = partial(rollout, policy, environment, limits=limits, progress=progress)
-    wanted = []
-    for number in range(count):
-        sample, index = divmod(number, len(tasks))
-        seed = derive_seed(plan.seed, phase, plan.iteration, index, sample)
-        wanted.append(RolloutRequest(tasks[index], seed, plan.iteration, 0, index, sample))
-    parts = [wanted[start : start + PART] for start in range(0, count, PART)]
-    return [
-        trajectory
-        for number, part in enumerate(parts)
-        for trajectory in _kept(plan.scratch / phase / f"{number}.parquet", part, roll, progress)
-    ]
+    def play(self, model: Path, tasks: Sequence[Task], count: int, phase: str) -> list[Trajectory]:
+        """``count`` episodes that walk through ``tasks`` again and again, with seeds for this ``phase``.
 
+        They go to the scratch folder in parts, so that a killed run continues after its last complete part.
+        """
+        plan = self.plan
+        wanted = []
+        for number in range(count):
+            sample, index = divmod(number, len(tasks))
+            seed = derive_seed(plan.seed, phase, plan.iteration, index, sample)
+            wanted.append(RolloutRequest(tasks[index], seed, plan.iteration, 0, index, sample))
+        with self._player(model, count, phase) as play:
+            return [
+                trajectory
+                for part, start in enumerate(range(0, count, PART))
+                for trajectory in play(plan.scratch / phase / f"{part}.parquet", wanted[start : start + PART])
+            ]
 
-def _kept(
-    file: Path,
-    wanted: Sequence[RolloutRequest],
-    roll: Callable[[Sequence[RolloutRequest]], list[Episode]],
-    progress: Callable[[int], object],
-) -> list[Trajectory]:
-    """The episodes in ``file``; if it does not exist, play the ``wanted`` episodes by ``roll`` and write it."""
-    if file.exists():
-        played = read_trajectories(file)
-        progress(len(played))
-        return played
-    played = [episode.trajectory for episode in roll(wanted)]
-    write_trajectories(file, played)
-    return played
+    @contextmanager
+    def _player(self, model: Path, count: int, phase: str) -> Iterator[Play]:
+        """A function that returns the episodes in a file, or plays them and writes it, with a progress bar of ``count`` episodes."""
+        with self.open(model) as policy, bar(count, f"{phase} {self.plan.iteration}", "episodes") as progress:
+
+            def play(file: Path, wanted: Sequence[RolloutRequest]) -> list[Trajectory]:
+                if file.exists():
+                    played = read_trajectories(file)
+                    progress.update(len(played))
+                    return played
+                episodes = rollout(policy, self.environment, wanted, self.limits, progress=progress.update)
+                played = [episode.trajectory for episode in episodes]
+                write_trajectories(file, played)
+                return played
+
+            yield play

@@ -25,9 +25,9 @@ from coevolve.policies import adapted
 from coevolve.policies.loading import playing, prepare_players
 from coevolve.rollout import Limits
 from coevolve.stages.pairs.choose import Checked, report
-from coevolve.stages.pairs.failure_agent import PairsContext, begun
+from coevolve.stages.pairs.failure_agent import begun
 from coevolve.stages.pairs.make import THEIRS, Made, make, summary
-from coevolve.stages.pairs.rehearse import Rehearsal
+from coevolve.stages.pairs.rehearse import PairsContext, Rehearsal
 from coevolve.stages.schema import Params
 from coevolve.stages.train.learner import Shared
 from coevolve.tracking.journal import FAILURE, start

@@ -15,16 +15,16 @@ from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
 from coevolve.policies import adapted
-from coevolve.policies.loading import open_policy, playing
+from coevolve.policies.loading import playing
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.scripted_policy import ReferencePolicy
-from coevolve.rollout import Limits
+from coevolve.rollout import Limits, rollout
 from coevolve.stages.pairs.choose import AMONG, EXPERT_HARD, OWN_HARD
 from coevolve.stages.pairs.config import Pairs
-from coevolve.stages.pairs.failure_agent import PairsContext, Rival, begun
+from coevolve.stages.pairs.failure_agent import Rival, begun
 from coevolve.stages.pairs.make import CLOSE, HARD, Made, make, summary
-from coevolve.stages.pairs.rehearse import Rehearsal, rehearse
+from coevolve.stages.pairs.rehearse import PairsContext, Rehearsal
 from coevolve.stages.train.learner import Shared
 from tests import ROOT
 from tests.unit.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, changed, killed, outputs
@@ -182,21 +182,17 @@ def test_failure_agent_that_rarely_fails_is_not_trained(tmp_path: Path) -> None:
     assert found.evolved.folder == one.folder and not found.evolved.after and found.checked.pairs
 
 
-def test_killed_rehearsal_plays_only_the_missing_episodes(whole: Made, tmp_path: Path) -> None:
-    policy = open_policy(ROOT / "policies/base", ACTING, CONFIG.temperature)
-    plan = Rehearsal(0, 0, TASKS, [], tmp_path)
-    counted: list[int] = []
-
-    def interrupted(count: int) -> None:
-        counted.append(count)
-        if sum(counted) > 20:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        rehearse(policy, WORLD, plan, CONFIG, LIMITS, interrupted)
+def test_killed_rehearsal_plays_only_the_missing_episodes(
+    whole: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, context, steps = ROOT / "policies/base", ground(tmp_path), [rollout, killed]
+    with monkeypatch.context() as patch:
+        patch.setattr("coevolve.stages.pairs.rehearse.rollout", lambda *args, **given: steps.pop(0)(*args, **given))
+        with pytest.raises(KeyboardInterrupt):
+            context.rehearse(base, CONFIG)
     assert [file.name for file in tmp_path.iterdir()] == ["0.parquet"]
     first = read_trajectories(tmp_path / "0.parquet")
-    assert rehearse(policy, WORLD, plan, CONFIG, LIMITS, lambda count: None) == whole.rehearsals
+    assert context.rehearse(base, CONFIG) == whole.rehearsals
     assert list(whole.rehearsals[: len(first)]) == first
 
 

@@ -22,9 +22,8 @@ from coevolve.core.trajectories import read_trajectories, write_trajectories
 from coevolve.policies.loading import playing
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
-from coevolve.stages.pairs.failure_agent import PairsContext
 from coevolve.stages.pairs.make import make
-from coevolve.stages.pairs.rehearse import Rehearsal
+from coevolve.stages.pairs.rehearse import PairsContext, Rehearsal
 from coevolve.stages.train import grpo
 from coevolve.stages.train.checkpoints import COMPLETE
 from coevolve.stages.train.learners import LEARNERS

@@ -15,9 +15,8 @@ from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.loading import playing
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.pairs.failure_agent import PairsContext
 from coevolve.stages.pairs.make import Made, make
-from coevolve.stages.pairs.rehearse import Rehearsal
+from coevolve.stages.pairs.rehearse import PairsContext, Rehearsal
 from coevolve.stages.train import dpo_trainer, sft_trainer, shared_prefix
 from coevolve.stages.train.batch import row as sampled
 from coevolve.stages.train.dpo import Dpo
