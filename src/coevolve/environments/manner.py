@@ -22,7 +22,7 @@ from coevolve.environments.phrase_generator import SLOT, constant, fits, noun_of
 
 Argument = tuple[str, str]  # a tool and the path of an argument
 DICTATED = ("text", "content", "body", "message", "comment", "note", "reason")  # arguments that take a user's words
-READ = 400  # most tasks to read
+READ = 256  # most tasks to read
 CONNECTIVES = (" and ", ", then ")  # between the parts of an instruction
 _CLAUSE = re.compile(r"(?:[.;] |, and then |, then |, and | and then | and also | and |, )(?!\d)", re.IGNORECASE)
 _LIST = re.compile(r"(?:\s|,|and|or|&)*", re.IGNORECASE)
@@ -111,17 +111,17 @@ class _Reader:
         self._texts: dict[str, dict[str, None]] = defaultdict(dict)
         self._asked: Counter[str] = Counter()
         self._lookups = self._tasks = 0
-        self._unread: list[tuple[str, str]] = []
+        self._unread: dict[str, str] = {}
         self._described: dict[tuple[str, str], list[tuple[Argument, set[str]]]] = {}
 
     def read(self, session: Session, task: Task) -> None:
         self._tasks += 1
         if len(task.turns) != 1:
-            self._unread.append((task.turns[0], f"has {len(task.turns)} turns"))
+            self._unread.setdefault(" ".join(task.turns[:1]), f"has {len(task.turns)} turns")
             return
         chain, changed, ended = replay(session, task)
         if not chain or not all(call.ok for call in chain):
-            self._unread.append((task.turns[0], "its reference is refused"))
+            self._unread.setdefault(task.turns[0], "its reference is refused")
             return
         answer = next(iter(chain[-1].arguments.values()), None) if ended else None
         calls = chain[:-1] if ended else chain
@@ -143,7 +143,7 @@ class _Reader:
                 last = question if question and row == question[0] and row not in asked else None
                 self._phrase(clause, calls, row, last and f"{calls[row].name}.{last[1]}", task, book)
         else:
-            self._unread.append((task.turns[0], f"its parts do not match its {len(asked) + bool(question)} requests"))
+            self._unread.setdefault(task.turns[0], f"its parts do not match its {len(asked) + bool(question)} requests")
 
     def _note(self, task: Task, calls: Sequence[CallOutcome], book: Phrasebook) -> None:
         text, world = task.turns[0], list(_world(task.world))
@@ -169,14 +169,14 @@ class _Reader:
         """Note the phrase that ``clause`` gives for the call at ``row``, and the descriptions in it."""
         template, whole = _template(clause, calls, row, book), task.turns[0]
         if not fits(template, calls, row, book):
-            self._unread.append((whole, "it does not say a value, or which of several results is meant"))
+            self._unread.setdefault(whole, "it does not say a value, or which of several results is meant")
             return
         left = SLOT.sub("", template)
         names = (one for _, one in _world(task.world) if isinstance(one, str) and one.lower() != one)
         stray = re.search(r"\d+", left) or next((spans for name in names if (spans := _spans(name, left))), None)
         if stray:
             named = stray[0] if isinstance(stray, re.Match) else left[slice(*stray[0])]
-            self._unread.append((whole, f"it names {named}, which no call takes"))
+            self._unread.setdefault(whole, f"it names {named}, which no call takes")
             return
         template = self._factored(template, calls, row, task, book)
         self._phrases["questions" if question else "actions"][question or calls[row].name][template] += 1
@@ -184,7 +184,7 @@ class _Reader:
     def _factored(self, template: str, calls: Sequence[CallOutcome], row: int, task: Task, book: Phrasebook) -> str:
         """``template`` with descriptions replaced by the slot of the described argument, which are noted as lookups."""
         for path, value in paths(calls[row].arguments):
-            noun, slot = noun_of(path, calls[row].name), f"{{{path}}}"
+            noun, slot = re.escape(noun_of(path, calls[row].name)), f"{{{path}}}"
             ways = rf"(?:(?:the |an? |my |our )?{noun}s? (?:number |no\.? ?|id |with id )?[#\"']?|[#\"'])?{re.escape(slot)}[\"']?"
             if is_identifier(path) and (match := re.search(ways, template, re.IGNORECASE)):
                 said = match[0]
@@ -260,7 +260,7 @@ class _Reader:
             asked=frozenset(self._asked),
             lookups=self._lookups / max(self._tasks, 1),
             tasks=self._tasks,
-            unread=self._unread,
+            unread=list(self._unread.items()),
         )
 
     def _mostly_given(self, argument: Argument) -> bool:
@@ -421,6 +421,6 @@ def _spans(value: Any, text: str) -> list[tuple[int, int]]:
     for form in dict.fromkeys((value, value.replace("_", " "))):
         flags = re.IGNORECASE if len(value) > 1 else re.NOFLAG
         pattern = rf"(?<!\w){re.escape(form)}(?=(?:e?s)?(?!\w))"
-        if spans := [one.span() for one in re.finditer(pattern, text, flags)]:
+        if form.lower() in text.lower() and (spans := [one.span() for one in re.finditer(pattern, text, flags)]):
             return spans
     return []
