@@ -29,10 +29,10 @@ def embedded(config: Base) -> Path:
     packaged = resource("policies/base")
     if like == Base() and packaged.is_dir() and packaged.resolve() != Paths.base.resolve():
         return packaged
-    return once(scratch() / "base" / content_hash(["embedded", dict(like)]), partial(make, like, None))
+    return once(scratch() / "base" / content_hash(["embedded", dict(like)]), partial(make, like))
 
 
-def make(config: Base, own: None, folder: Path) -> None:
+def make(config: Base, folder: Path) -> None:
     """Train the tiny policy by ``config`` and save it to ``folder`` as a transformers model directory."""
     import torch
 

@@ -28,6 +28,6 @@ def main(params: Params) -> None:
     if not params.own and params.base == Base() and embedded.is_dir() and embedded.resolve() != Paths.base.resolve():
         shutil.copytree(embedded, Paths.base, dirs_exist_ok=True)
         return
-    make = partial(RECIPES.find(params.recipe, "make"), params.base, params.own)
+    make = partial(RECIPES.find(params.recipe, "make"), params.base, **({"own": params.own} if params.own else {}))
     policy = once(scratch() / "base" / scratch_key("base", None, params), make)
     shutil.copytree(policy, Paths.base, dirs_exist_ok=True)
