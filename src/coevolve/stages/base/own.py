@@ -14,22 +14,27 @@ from typing import Any
 
 from coevolve.core.arithmetic import settle
 from coevolve.core.errors import CoevolveError
-from coevolve.core.seeding import derive_seed, rng_for
-from coevolve.core.task import Task
+from coevolve.core.resources import resource
+from coevolve.core.seeding import rng_for
+from coevolve.core.task import Task, ToolCall
 from coevolve.environments.chains import leaves
 from coevolve.environments.environment import Environment
+from coevolve.environments.knowledge import learn
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.registry import make as make_environment
+from coevolve.environments.tool_schema import tool_schema
+from coevolve.policies.policy import Conversation
+from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.base.config import Base, Own
 from coevolve.stages.base.held_out import divided, success
 from coevolve.stages.base.noisy_demonstrator import Unreliable
-from coevolve.stages.base.recipe import COPY_LENGTHS, embedded
+from coevolve.stages.base.recipe import COPY_LENGTHS
+from coevolve.stages.base.recipe import make as make_embedded
 from coevolve.stages.base.small import CONTEXT, copy_examples, example, small, supervise
 from coevolve.stages.base.substitution import Messages, drill, lexicon, substituted
 from coevolve.stages.base.tokenizer import GLUE, build
-from coevolve.stages.base.unreliable_policy import UnreliablePolicy, unreliable
 from coevolve.stages.train.reference_tokens import replayed
 
 STEPS, RATE = 0.4, 3  # factors of the steps and the learning rate of a policy that starts from random weights
@@ -58,7 +63,10 @@ def make(config: Base, folder: Path, own: Own) -> None:
     for key, value in (leaf for task in tasks for call in task.calls for leaf in leaves(call.arguments)):
         known[key].append(value)
     tokenizer = build(lexicon(functions, right.values()), [])
-    model = transplanted(embedded(config), tokenizer, config)
+    parent, like = resource("policies/base"), Base(layers=config.layers, hidden=config.hidden, heads=config.heads)
+    if like != Base() or not parent.is_dir():  # another shape, or the repository, where DVC has removed the old output
+        make_embedded(like, parent := folder)
+    model = transplanted(parent, tokenizer, config)
     symbols = [tokenizer.convert_tokens_to_ids(symbol) for symbol in SYMBOLS]
     count = round(STEPS * config.copy_steps) * config.copy_batch
     copies = copy_examples(tokenizer, symbols, count, COPY_LENGTHS, rng_for("copying", config.seed))
@@ -84,10 +92,9 @@ def make(config: Base, folder: Path, own: Own) -> None:
     solved = learned(name, config.demonstration_steps, rate, lambda task, _: right[task.task_id])
     print(f"{name}: the policy solves {solved:.2f} of {len(held)} held-out training tasks")
     if solved > TARGET and config.unreliable_steps:
-        weak, wrong = (
-            weaknesses(tasks, 1 - TARGET / solved, config.seed),
-            failed(environment, tasks, limits, config.seed),
-        )
+        weak, errs = weaknesses(tasks, 1 - TARGET / solved, config.seed), Erring(environment, tasks, config.seed)
+        episodes = rollout(errs, environment, [RolloutRequest(task, 0) for task in tasks], limits)
+        wrong = {episode.trajectory.task_id: episode.trajectory.messages for episode in episodes}
 
         def draw(task: Task, drawn: float) -> Messages:
             return (wrong if drawn < (WEAK if tuple(task.tools) in weak else STRONG) else right)[task.task_id]
@@ -128,11 +135,26 @@ def weaknesses(tasks: Sequence[Task], share: float, seed: int) -> set[tuple[str,
     return weak
 
 
-def failed(environment: Environment, tasks: Sequence[Task], limits: Limits, seed: int) -> dict[str, Messages]:
-    """An episode for each task in which calls that change the state go wrong, in the same way for each kind of task."""
-    errs = unreliable(environment, tasks, 1.0, 1.0, seed)
-    last = {task.tools[-1]: 1.0 for task in tasks}  # in an environment that no call changes
-    policy = UnreliablePolicy(environment, Unreliable(errs.chances or last, errs.look_alikes))
-    requests = [RolloutRequest(task, derive_seed("mistake", seed, *task.tools)) for task in tasks]
-    episodes = rollout(policy, environment, requests, limits)
-    return {episode.trajectory.task_id: episode.trajectory.messages for episode in episodes}
+class Erring(ReferencePolicy):
+    """Replays references, but takes a look-alike tool or makes no call where a call changes the state.
+
+    It errs in the same way at all tasks of a kind. Where no call changes anything, it errs at the last one.
+    """
+
+    def __init__(self, environment: Environment, tasks: Sequence[Task], seed: int) -> None:
+        super().__init__(environment)
+        changing = learn(environment, tasks).changing or {task.tools[-1] for task in tasks}
+        keys = {
+            one["function"]["name"]: set(tool_schema(one["function"]).flat()["properties"])
+            for one in environment.tools()
+        }
+        alike = {
+            name: [other for other in sorted(changing - {name}) if keys.get(other) == keys.get(name)]
+            for name in changing
+        }
+        self._demonstrator, self._seed = Unreliable(dict.fromkeys(changing, 1.0), alike), seed
+
+    def planned(self, conversation: Conversation) -> list[list[ToolCall]]:
+        rng = rng_for("mistake", self._seed, *conversation.task.tools)
+        turns = ([self._demonstrator.spoilt(call, rng) for call in turn] for turn in super().planned(conversation))
+        return [[call for call in turn if call is not None] for turn in turns]
