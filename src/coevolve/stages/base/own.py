@@ -85,11 +85,15 @@ def make(config: Base, folder: Path, own: Own) -> None:
             print(
                 f"{name}: {longer} of {len(examples)} demonstrations have more than {CONTEXT} tokens and are left out"
             )
-        supervise(model, tokenizer, fitting, config.batch, rate, name, by_length=True)
+        # a batch of short episodes would weigh their mistakes more
+        supervise(model, tokenizer, fitting, config.batch, rate, name, by_length=draw is reference)
         return success(TransformersPolicy(model, tokenizer, 0.0), environment, held, limits)
 
+    def reference(task: Task, _: float) -> Messages:
+        return right[task.task_id]
+
     rate, name = RATE * config.learning_rate, "right demonstrations"
-    solved = learned(name, config.demonstration_steps, rate, lambda task, _: right[task.task_id])
+    solved = learned(name, config.demonstration_steps, rate, reference)
     print(f"{name}: the policy solves {solved:.2f} of {len(held)} held-out training tasks")
     if solved > TARGET and config.unreliable_steps:
         weak, errs = weaknesses(tasks, 1 - TARGET / solved, config.seed), Erring(environment, tasks, config.seed)
