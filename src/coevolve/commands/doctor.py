@@ -68,7 +68,19 @@ def _template(model: str, params: Params) -> Iterator[Diagnosis]:
 
 def _all(params: Params) -> Iterator[Diagnosis]:
     """The findings of all checks. A check that raises an error is a finding as well."""
-    checks = (_torch, _arithmetic, _packages, _compute, _environments, _policy, _endpoint, _mlflow, _wandb, _dvc)
+    checks = (
+        _torch,
+        _arithmetic,
+        _packages,
+        _compute,
+        _environments,
+        _model,
+        _policy,
+        _endpoint,
+        _mlflow,
+        _wandb,
+        _dvc,
+    )
     for check in checks:
         try:
             yield from check(params)
@@ -173,6 +185,17 @@ def _environments(params: Params) -> Iterator[Diagnosis]:
             yield judged("environment", works, text, "")
     if absent:
         yield Diagnosis("environments", ABSENT, f"not installed: {', '.join(absent)}", "coevolve env install NAME")
+
+
+def _model(params: Params) -> Iterator[Diagnosis]:
+    from coevolve.policies.pretrained import directory, download
+
+    model = params.base.model
+    if model != "tiny":
+        found = directory(model) or download(model, params.base.revision, look=True)
+        yield Diagnosis(
+            "model", WORKS, f"{model}: {found if found.is_absolute() else 'on the hub; stage base downloads it'}"
+        )
 
 
 def _policy(params: Params) -> Iterator[Diagnosis]:

@@ -31,21 +31,30 @@ def point(model: str, revision: str | None, folder: Path, section: str = "base")
     """
     for file in folder.glob("*") if folder.is_dir() else ():
         file.unlink()
-    place = _place(model)
-    if place.is_dir():
+    if (place := directory(model, section)) is not None:
         if revision is not None:
             raise CoevolveError(f"{section}.revision is for models from the hub; set it to null for a path")
         pinned = {"model": model, "files": contents(place)}
-    elif is_path(model):
-        raise CoevolveError(
-            f"{section}.model: no such directory {place}; expected a model directory or a name on the hub"
-        )
     else:
         commit = download(model, revision, section).name
         if not COMMIT.fullmatch(commit):
             raise CoevolveError(f"{section}.model: the cache has no commit for {model} ({commit}); download it again")
         pinned = {"model": model, "revision": commit}
     write_json(folder / POINTER, pinned if section == "base" else {**pinned, "section": section})
+
+
+def directory(model: str, section: str = "base") -> Path | None:
+    """The model directory ``model``, or None if ``model`` is a name on the hub. Errors name ``section`` of params.yaml."""
+    place = _place(model)
+    if not place.is_dir():
+        if is_path(model):
+            raise CoevolveError(
+                f"{section}.model: no such directory {place}; expected a model directory or a name on the hub"
+            )
+        return None
+    if not (place / "config.json").is_file():
+        raise CoevolveError(f"{section}.model: {place} is not a model directory: config.json is missing")
+    return place
 
 
 def named(folder: Path) -> str | None:
@@ -97,16 +106,20 @@ def _content(file: Path) -> str:
     return found
 
 
-def download(model: str, revision: str | None, section: str = "base") -> Path:
+def download(model: str, revision: str | None, section: str = "base", look: bool = False) -> Path:
+    """The folder of a model on the hub. With ``look``, only ask whether the cache or the hub has it."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
     from huggingface_hub.errors import RevisionNotFoundError as NoRevision
 
     at = f" at revision {revision}" if revision else ""
     with suppress(LocalEntryNotFoundError):  # a commit never changes, so a local copy needs no request
-        if revision and COMMIT.fullmatch(revision):
+        if look or (revision and COMMIT.fullmatch(revision)):
             return Path(snapshot_download(model, revision=revision, allow_patterns=FILES, local_files_only=True))
     try:
+        if look:
+            snapshot_download(model, revision=revision, allow_patterns=FILES, dry_run=True)
+            return Path()
         return Path(snapshot_download(model, revision=revision, allow_patterns=FILES))
     except GatedRepoError:
         raise CoevolveError(

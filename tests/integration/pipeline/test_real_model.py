@@ -22,7 +22,6 @@ SMALL = {
     "base__model": str(MODEL),
     "warm__split": "seed",
     "warm__steps": 12,
-    "warm__unreliable_steps": 0,
     "warm__batch": 1,
     "warm__micro_batch": 1,
     "warm__tasks": 12,

@@ -1,104 +1,109 @@
 """Train the tiny policy on an environment of one's own: on copying, right demonstrations, and unreliable ones.
 
-It starts from the embedded policy, whose circuits copy values. All new words take the embeddings of values that it can copy.
-The right demonstrations are the replayed references of the training tasks with other values in their places, so the policy learns
-to copy names, numbers and texts that it has never seen. Then each kind of task gets a weak call, where the demonstrator fails with
-a probability that differs between kinds: the policy solves about half of the tasks, and errs only in its choice of calls.
+It starts from the embedded policy, whose weights copy values: all new words take the embeddings of values that it can copy. The
+right demonstrations are the replayed references of the training tasks with other values in their places, so the policy learns to
+copy names, numbers and texts that it has never seen. Then it fails most often at some kinds of tasks, so that it solves about half
+of all tasks, and errs only in its choice of calls.
 """
 
 import string
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.arithmetic import settle
 from coevolve.core.errors import CoevolveError
-from coevolve.core.seeding import derive_seed, rng_for
-from coevolve.core.task import Task
+from coevolve.core.resources import resource
+from coevolve.core.seeding import rng_for
+from coevolve.core.task import Task, ToolCall
+from coevolve.environments.chains import leaves
 from coevolve.environments.environment import Environment
+from coevolve.environments.knowledge import learn
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.environments.mixture import parts
 from coevolve.environments.registry import make as make_environment
-from coevolve.policies.transformers_policy import TransformersPolicy
-from coevolve.rollout import Limits, RolloutRequest, rollout, scored
+from coevolve.environments.tool_schema import tool_schema
+from coevolve.policies.policy import Conversation
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.policies.transformers_policy import TransformersPolicy, load
+from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.base.config import Base, Own
 from coevolve.stages.base.held_out import divided, success
 from coevolve.stages.base.noisy_demonstrator import Unreliable
-from coevolve.stages.base.recipe import embedded
+from coevolve.stages.base.recipe import COPY_LENGTHS
+from coevolve.stages.base.recipe import make as make_embedded
 from coevolve.stages.base.small import CONTEXT, copy_examples, example, small, supervise
-from coevolve.stages.base.substitution import Messages, arguments, drill, lexicon, substituted
+from coevolve.stages.base.substitution import Messages, drill, lexicon, substituted
 from coevolve.stages.base.tokenizer import GLUE, build
-from coevolve.stages.base.unreliable_policy import UnreliablePolicy, unreliable
 from coevolve.stages.train.reference_tokens import replayed
 
-COPY_LENGTHS = (6, 24)  # symbols in a string to repeat
-SYMBOLS = string.ascii_letters + string.digits * 4 + " -_.@"
 STEPS, RATE = 0.4, 3  # factors of the steps and the learning rate of a policy that starts from random weights
-DRILLS = 0.1  # share of demonstrations that call a tool which no reference calls
-TARGET = 0.5  # the success that unreliable demonstrations aim at
 NOISE = 0.02  # standard deviation, so that words with the embedding of the same value differ
-SPREAD = 0.5  # between the kinds of tasks that fail least and most often
+SYMBOLS = string.ascii_letters + string.digits * 4 + " -_.@"
+DRILLS = 0.1  # share of demonstrations that call a tool which no reference calls
+TARGET = 0.55  # success that unreliable demonstrations aim at
+WEAK, STRONG = 0.65, 0.15  # probability to fail at a weak kind of task, and at another
 
 
-def make(config: Base, own: Own, folder: Path) -> None:
+def make(config: Base, folder: Path, own: Own) -> None:
     """Train the tiny policy by ``config`` on the tasks of ``own``, and save it to ``folder`` as a transformers model directory."""
-    import torch
-
     settle(threads=1)
     environment, limits = make_environment(own.environment), Limits.of(own.policy)
     tasks, held = divided(environment, own.split, own.tasks)
     right = {task_id: episode.messages for task_id, episode in replayed(environment, tasks, limits).items()}
-    tasks = [task for task in tasks if task.task_id in right]
     if not right:
         raise CoevolveError(
             f"base.model: no reference of {own.environment}'s split {own.split!r} succeeds, so the tiny policy cannot learn the "
             "tools; check the references with `coevolve env audit`, or set base.model to a pretrained model"
         )
+    tasks = [task for task in tasks if task.task_id in right]
     functions = [schema["function"] for schema in environment.tools()]
+    known, names = defaultdict(list), {function["name"] for function in functions}
+    unused = [function for function in functions if not any(function["name"] in task.tools for task in tasks)]
+    for key, value in (leaf for task in tasks for call in task.calls for leaf in leaves(call.arguments)):
+        known[key].append(value)
     tokenizer = build(lexicon(functions, right.values()), [])
-    torch.manual_seed(config.seed)
-    model = transplanted(embedded(config), tokenizer, config)
+    parent, like = resource("policies/base"), Base(layers=config.layers, hidden=config.hidden, heads=config.heads)
+    if like != Base() or not parent.is_dir():  # another shape, or the repository, where DVC has removed the old output
+        make_embedded(like, parent := folder)
+    model = transplanted(parent, tokenizer, config)
     symbols = [tokenizer.convert_tokens_to_ids(symbol) for symbol in SYMBOLS]
-    steps = round(STEPS * config.copy_steps)
-    copies = copy_examples(tokenizer, symbols, steps * config.copy_batch, COPY_LENGTHS, rng_for("copying", config.seed))
+    count = round(STEPS * config.copy_steps) * config.copy_batch
+    copies = copy_examples(tokenizer, symbols, count, COPY_LENGTHS, rng_for("copying", config.seed))
     supervise(model, tokenizer, copies, config.copy_batch, RATE * config.learning_rate, "copying")
 
-    known = arguments(right.values())
-    used = {name for task in tasks for name in task.tools}
-    unused = [function for function in functions if function["name"] not in used]
-
-    def learn(name: str, steps: int, rate: float, draw: Callable[[Task, int], Messages]) -> None:
+    def learned(name: str, steps: int, rate: float, draw: Callable[[Task, float], Messages]) -> float:
+        """Learn from demonstrations. Returns the success on held-out tasks."""
         examples = []
         for number in range(round(STEPS * steps) * config.batch):
-            rng = rng_for("demonstration", config.seed, name, number)
-            if unused and rng.random() < DRILLS:
-                messages = drill(rng.choice(unused), known, rng)
-            else:
-                messages = substituted(draw(rng.choice(tasks), number), known, rng)
-            examples.append(example(tokenizer, messages))
+            rng = rng_for(name, config.seed, number)
+            messages = drill(rng.choice(unused), known, rng) if unused and rng.random() < DRILLS else []
+            drawn = draw(rng.choice(tasks), rng.random())
+            examples.append(example(tokenizer, messages or substituted(drawn, known, {*names, *known}, rng)))
         fitting = [one for one in examples if len(one["input_ids"]) <= CONTEXT]
-        supervise(model, tokenizer, fitting, config.batch, rate, name, by_length=True)
+        if longer := len(examples) - len(fitting):
+            print(
+                f"{name}: {longer} of {len(examples)} demonstrations have more than {CONTEXT} tokens and are left out"
+            )
+        # a batch of short episodes would weigh their mistakes more
+        supervise(model, tokenizer, fitting, config.batch, rate, name, by_length=draw is reference)
+        return success(TransformersPolicy(model, tokenizer, 0.0), environment, held, limits)
 
-    learn(
-        "right demonstrations",
-        config.demonstration_steps,
-        RATE * config.learning_rate,
-        lambda task, _: right[task.task_id],
-    )
-    solved = success(TransformersPolicy(model, tokenizer, 0.0), environment, held, limits)
-    print(f"held out: {solved:.2f}")
+    def reference(task: Task, _: float) -> Messages:
+        return right[task.task_id]
+
+    rate, name = RATE * config.learning_rate, "right demonstrations"
+    solved = learned(name, config.demonstration_steps, rate, reference)
+    print(f"{name}: the policy solves {solved:.2f} of {len(held)} held-out training tasks")
     if solved > TARGET and config.unreliable_steps:
-        chance = weaknesses(tasks, 1 - TARGET / solved, config.seed)
-        wrong = failing(environment, tasks, limits, config.seed)
+        weak, errs = weaknesses(tasks, 1 - TARGET / solved, config.seed), Erring(environment, tasks, config.seed)
+        episodes = rollout(errs, environment, [RolloutRequest(task, 0) for task in tasks], limits)
+        wrong = {episode.trajectory.task_id: episode.trajectory.messages for episode in episodes}
 
-        def draw(task: Task, number: int) -> Messages:
-            fails = rng_for("mistake", config.seed, number).random() < chance[tuple(task.tools)]
-            return (wrong if fails else right)[task.task_id]
+        def draw(task: Task, drawn: float) -> Messages:
+            return (wrong if drawn < (WEAK if tuple(task.tools) in weak else STRONG) else right)[task.task_id]
 
-        learn("unreliable demonstrations", config.unreliable_steps, config.learning_rate, draw)
-        solved = success(TransformersPolicy(model, tokenizer, 0.0), environment, held, limits)
-        print(f"held out: {solved:.2f} {chance}")
+        learned("unreliable demonstrations", config.unreliable_steps, config.learning_rate, draw)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
@@ -106,46 +111,54 @@ def make(config: Base, own: Own, folder: Path) -> None:
 def transplanted(parent: Path, tokenizer: Any, config: Base) -> Any:
     """The model in ``parent`` with the vocabulary of ``tokenizer``. A word takes the embedding of some value that ``parent`` can copy."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    model = small(tokenizer, config.layers, config.hidden, config.heads)
-    weights = AutoModelForCausalLM.from_pretrained(parent).state_dict()
-    old, before = AutoTokenizer.from_pretrained(parent).get_vocab(), weights.pop("model.embed_tokens.weight")
-    model.load_state_dict({name: one for name, one in weights.items() if name != "lm_head.weight"}, strict=False)
+    torch.manual_seed(config.seed)
+    model, (trained, vocabulary) = small(tokenizer, config.layers, config.hidden, config.heads), load(parent)
+    weights, old = trained.state_dict(), vocabulary.get_vocab()
+    before = weights["model.embed_tokens.weight"]
     signs = {*tokenizer.all_special_tokens, *GLUE, *string.digits, " "}
     donors = [old[name] for name in Miniworld.lexicon()[0] if name.isalpha()]
     rng_for("embeddings", config.seed).shuffle(donors)
-    with torch.no_grad():
-        embeddings = model.get_input_embeddings().weight
-        for word, row in tokenizer.get_vocab().items():
-            embeddings[row] = before[old[word] if word in signs else donors[row % len(donors)]]
-        embeddings += NOISE * torch.randn_like(embeddings)
+    rows = {
+        row: old[word] if word in signs else donors[row % len(donors)] for word, row in tokenizer.get_vocab().items()
+    }
+    embeddings = before[[rows[row] for row in range(len(rows))]]
+    embeddings += NOISE * torch.randn_like(embeddings)
+    model.load_state_dict({**weights, "model.embed_tokens.weight": embeddings, "lm_head.weight": embeddings})
     return model
 
 
-def weaknesses(tasks: Sequence[Task], share: float, seed: int) -> Mapping[tuple[str, ...], float]:
-    """The probability to fail at each kind of task: above one half for kinds with about ``share`` of ``tasks``."""
+def weaknesses(tasks: Sequence[Task], share: float, seed: int) -> set[tuple[str, ...]]:
+    """Kinds of tasks, by the tools of their references, that hold about ``share`` of ``tasks``."""
     sizes = Counter(tuple(task.tools) for task in tasks)
-    kinds = sorted(sizes)
+    kinds, weak = sorted(sizes), set[tuple[str, ...]]()
     rng_for("weaknesses", seed).shuffle(kinds)
-    chance, before = {}, 0.0
     for kind in kinds:
-        middle = before + sizes[kind] / len(tasks) / 2
-        chance[kind] = min(max(0.5 + SPREAD * (middle - 1 + share), 0.1), 0.9)
-        before += sizes[kind] / len(tasks)
-    return chance
+        if sum(sizes[one] for one in weak) + sizes[kind] / 2 <= share * len(tasks):
+            weak.add(kind)
+    return weak
 
 
-def failing(environment: Environment, tasks: Sequence[Task], limits: Limits, seed: int) -> dict[str, Messages]:
-    """An episode for each task in which the weak call of its kind goes wrong: another tool, or none."""
-    episodes: dict[str, Messages] = {}
-    for part in parts(environment):
-        look_alikes = unreliable(part.environment, part.own(tasks), 1.0, 1.0, seed).look_alikes
-        for task in part.own(tasks):
-            rng = rng_for("weak call", seed, *task.tools)
-            weak = rng.choice([name for name in task.tools if name in look_alikes] or task.tools[-1:])
-            policy = UnreliablePolicy(part.environment, Unreliable({weak: 1.0}, look_alikes))
-            request = RolloutRequest(task, derive_seed("mistake", seed, *task.tools))
-            for episode in scored(rollout(policy, part.environment, [request], limits)):
-                episodes[task.task_id] = episode.trajectory.messages
-    return episodes
+class Erring(ReferencePolicy):
+    """Replays references, but takes a look-alike tool or makes no call where a call changes the state.
+
+    It errs in the same way at all tasks of a kind. Where no call changes anything, it errs at the last one.
+    """
+
+    def __init__(self, environment: Environment, tasks: Sequence[Task], seed: int) -> None:
+        super().__init__(environment)
+        changing = learn(environment, tasks).changing or {task.tools[-1] for task in tasks}
+        keys = {
+            one["function"]["name"]: set(tool_schema(one["function"]).flat()["properties"])
+            for one in environment.tools()
+        }
+        alike = {
+            name: [other for other in sorted(changing - {name}) if keys.get(other) == keys.get(name)]
+            for name in changing
+        }
+        self._demonstrator, self._seed = Unreliable(dict.fromkeys(changing, 1.0), alike), seed
+
+    def planned(self, conversation: Conversation) -> list[list[ToolCall]]:
+        rng = rng_for("mistake", self._seed, *conversation.task.tools)
+        turns = ([self._demonstrator.spoilt(call, rng) for call in turn] for turn in super().planned(conversation))
+        return [[call for call in turn if call is not None] for turn in turns]

@@ -4,15 +4,10 @@ A policy that converged on correct demonstrations leaves nothing for GRPO to rei
 that reinforcement cannot give. So the policy learns correct behavior first, and then mistakes, but only in its choice of calls.
 """
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.arithmetic import settle
-from coevolve.core.hashing import content_hash
-from coevolve.core.paths import Paths
-from coevolve.core.resources import resource
-from coevolve.core.scratch import once, scratch
 from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.stages.base.config import Base
@@ -23,16 +18,7 @@ from coevolve.stages.base.tokenizer import build
 COPY_LENGTHS = (6, 24)  # symbols in a string to repeat
 
 
-def embedded(config: Base) -> Path:
-    """The embedded policy of the installed package, if it has the shape in ``config``; otherwise one that is trained now."""
-    like = Base(layers=config.layers, hidden=config.hidden, heads=config.heads)
-    packaged = resource("policies/base")
-    if like == Base() and packaged.is_dir() and packaged.resolve() != Paths.base.resolve():
-        return packaged
-    return once(scratch() / "base" / content_hash(["embedded", dict(like)]), partial(make, like, None))
-
-
-def make(config: Base, own: None, folder: Path) -> None:
+def make(config: Base, folder: Path) -> None:
     """Train the tiny policy by ``config`` and save it to ``folder`` as a transformers model directory."""
     import torch
 

@@ -12,12 +12,18 @@ from functools import partial
 
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
+from coevolve.core.plugins import Registry
 from coevolve.core.resources import resource
 from coevolve.core.scratch import once, scratch
 from coevolve.policies.pretrained import point
 from coevolve.stages.base.config import Base
-from coevolve.stages.base.recipes import RECIPES
 from coevolve.stages.schema import Params
+
+RECIPES = Registry(
+    "recipe",
+    "coevolve.recipes",
+    {"miniworld": "coevolve.stages.base.recipe", "own": "coevolve.stages.base.own"},
+)
 
 
 def main(params: Params) -> None:
@@ -28,6 +34,6 @@ def main(params: Params) -> None:
     if not params.own and params.base == Base() and embedded.is_dir() and embedded.resolve() != Paths.base.resolve():
         shutil.copytree(embedded, Paths.base, dirs_exist_ok=True)
         return
-    make = partial(RECIPES.find(params.recipe, "make"), params.base, params.own)
+    make = partial(RECIPES.find(params.recipe, "make"), params.base, **({"own": params.own} if params.own else {}))
     policy = once(scratch() / "base" / scratch_key("base", None, params), make)
     shutil.copytree(policy, Paths.base, dirs_exist_ok=True)

@@ -1,164 +1,113 @@
 """Put other values in the places of a demonstration's values, so that a policy learns to copy values instead of knowing them."""
 
 import ast
-import json
 import random
 import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from coevolve.core.task import ToolCall
-from coevolve.environments.chains import leaves
-from coevolve.environments.tool_schema import ToolSchema, to_try, tool_schema
+from coevolve.environments.chains import leaves, observed
+from coevolve.environments.tool_schema import to_try, tool_schema
 from coevolve.policies.agent_prompt import parse_reply, render_call
 
 Messages = list[dict[str, Any]]
-Values = dict[str, list[Any]]  # the name of an argument → values that references give it
+Values = Mapping[str, Sequence[Any]]  # the name of an argument → values that references give it
 
 COMMON = 3  # demonstrations that must hold a word for it to be one token
+UNCHANGED = 0.2  # share of demonstrations that keep all their values: a world may be the same in all tasks
 KEPT, KNOWN = 0.1, 0.4  # a value stays below the first share, and becomes another known value below the second
 WORD = re.compile(r"[A-Za-z]+|[^\w\s](?:[^\w\n]*[^\w\s])?")  # a word, or signs and the spaces between them
 SHAPE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+ALONE = r"(?<!\w)(?<!\d\.)({})(?!\w|\.\d)"  # a value that is no part of another
 
 
 def lexicon(functions: Sequence[Mapping[str, Any]], demonstrations: Iterable[Messages]) -> list[str]:
-    """The names of tools and arguments, and the words that several demonstrations hold. Other words are spelled."""
-    names = [name for one in functions for name in (one["name"], *_properties(one))]
-    spoken = [str(one.get("description", "")) for one in functions] * COMMON  # a drill asks for a tool in its own words
+    """The names of tools and arguments, and the words that several demonstrations or a description hold. Others are spelled."""
+    names = [name for one in functions for name in (one["name"], *tool_schema(one).flat()["properties"])]
     texts = ["\n".join(message["content"] for message in messages) for messages in demonstrations]
-    counts = Counter(
-        word
-        for text in [*texts, *spoken, *(name.replace("_", " ") for name in names * COMMON)]
-        for word in set(WORD.findall(text))
-    )
+    texts += [str(one.get("description", "")) for one in functions] * COMMON
+    counts = Counter(word for text in texts for word in set(WORD.findall(text)))
     return [*names, *(word for word, count in sorted(counts.items()) if count >= COMMON)]
 
 
-def _properties(function: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = tool_schema(function).flat()["properties"]
-    return found
+def substituted(messages: Messages, known: Values, names: Iterable[str], rng: random.Random) -> Messages:
+    """``messages`` with other values in the places of most, the same in instructions, calls and observations.
 
-
-def arguments(demonstrations: Iterable[Messages]) -> Values:
-    """The different values of each argument."""
-    values: Values = {}
-    for messages in demonstrations:
-        for key, value in _arguments(messages):
-            if value not in values.setdefault(key, []):
-                values[key].append(value)
-    return values
-
-
-def _arguments(messages: Messages) -> Iterator[tuple[str, Any]]:
-    """The texts and numbers in the arguments of the calls of a demonstration, each with its key."""
-    for message in messages:
-        for call in parse_reply(message["content"])[0] if message["role"] == "assistant" else ():
-            yield from ((key, value) for key, value in leaves(call.arguments) if _is_value(value))
-
-
-def _is_value(value: Any) -> bool:
-    return isinstance(value, str | int | float) and not isinstance(value, bool) and bool(str(value).strip())
-
-
-def substituted(messages: Messages, known: Values, rng: random.Random) -> Messages:
-    """``messages`` with other values in the places of some, the same in instructions, calls and observations.
-
-    A value is an argument that an instruction or observation holds, or a part of an observation that an instruction holds. Another
-    value is one that references give the same argument, or a random one of the same shape.
+    A value is an argument that an instruction or observation holds, or a part of an observation that an instruction holds. It is
+    none of the ``names`` of tools and arguments. Another value is one of those ``known``, or a random one of the same shape.
     """
-    said = "\n".join(message["content"] for message in messages if message["role"] == "user")
-    seen = "\n".join(message["content"] for message in messages if message["role"] == "tool")
-    found = {str(value): key for key, value in _arguments(messages) if _holds(said, value) or _holds(seen, value)}
-    shown = (leaf for message in messages if message["role"] == "tool" for leaf in leaves(_read(message["content"])))
-    found = {str(value): key for key, value in shown if _is_value(value) and _holds(said, value)} | found
-    others: dict[str, str] = {}
-    for text, key in found.items():
-        drawn = rng.random()
-        pool = [str(value) for value in known.get(key, ()) if not _holds(said, value) and not _holds(seen, value)]
-        new = text if drawn < KEPT else rng.choice(pool) if drawn < KNOWN and pool else resembling(text, rng)
-        others[text] = text if new in others.values() else new
-    if not others:
+    said, seen = ("\n".join(one["content"] for one in messages if one["role"] == role) for role in ("user", "tool"))
+    given = [(str(value), key, f"{said}\n{seen}") for key, value in _given(messages)]
+    shown = [(str(value), key, said) for key, value in _shown(messages)]
+    found = {
+        value: key
+        for value, key, text in [*shown, *given]
+        if value not in names and not set(value) & {'"', "\\"} and re.search(ALONE.format(re.escape(value)), text)
+    }
+    if not found or rng.random() < UNCHANGED:
         return messages
+    others: dict[str, str] = {}
+    for value, key in found.items():
+        drawn, pool = rng.random(), [str(one) for one in known.get(key, ()) if str(one) not in found]
+        new = value if drawn < KEPT else rng.choice(pool) if drawn < KNOWN and pool else resembling(value, rng)
+        others[value] = value if new in others.values() else new
     longest = sorted(others, key=len, reverse=True)
-    pattern = re.compile(rf"(?<!\w)(?<!\d\.)({'|'.join(map(re.escape, longest))})(?!\w|\.\d)")
+    pattern = re.compile(ALONE.format("|".join(map(re.escape, longest))))
+    return [{**one, "content": pattern.sub(lambda match: others[match[1]], one["content"])} for one in messages]
 
-    def changed(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: changed(inner) for key, inner in value.items()}
-        if isinstance(value, list):
-            return [changed(inner) for inner in value]
-        if isinstance(value, str):
-            return pattern.sub(lambda match: others[match[1]], value)
-        return type(value)(others[str(value)]) if _is_value(value) and str(value) in others else value
 
-    written = []
+def _given(messages: Messages) -> Iterator[tuple[str, Any]]:
+    replies = (message["content"] for message in messages if message["role"] == "assistant")
+    return _values(leaf for reply in replies for call in parse_reply(reply)[0] for leaf in leaves(call.arguments))
+
+
+def _shown(messages: Messages) -> Iterator[tuple[str, Any]]:
     for message in messages:
-        calls = parse_reply(message["content"])[0] if message["role"] == "assistant" else []
-        made = "\n".join(render_call(ToolCall(call.name, changed(call.arguments))) for call in calls)
-        written.append({**message, "content": made or changed(message["content"])})
-    return written
+        if message["role"] == "tool":
+            content = observed(message["content"])
+            with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+                content = list(leaves(ast.literal_eval(message["content"])))  # a method's answer as Python writes it
+            yield from _values(content)
 
 
-def _holds(text: str, value: Any) -> bool:
-    return re.search(rf"(?<!\w)(?<!\d\.){re.escape(str(value))}(?!\w|\.\d)", text) is not None
-
-
-def _read(observation: str) -> Any:
-    """The JSON value or Python literal of an observation; an empty list for plain text."""
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return read(observation)
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            continue
-    return []
+def _values(found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    return (leaf for leaf in found if type(leaf[1]) in (str, int, float) and str(leaf[1]).strip())
 
 
 def resembling(text: str, rng: random.Random) -> str:
     """A random text of the same shape: letters for letters, and digits for digits. A number may get another length."""
-    if re.fullmatch(r"\d+", text):
+    if re.fullmatch(r"[1-9]\d*", text):
         size = max(len(text) + rng.choice((-1, 0, 0, 1)), 1)
         return str(rng.randrange(10 ** (size - 1), 10**size))
 
     def other(match: re.Match[str]) -> str:
         part = match[0]
         if part.isdigit():
-            return "".join(rng.choice(string.digits) for _ in part)
+            return "".join(rng.choices(string.digits, k=len(part)))
         letters = "".join(rng.choices(string.ascii_lowercase, k=rng.randint(2, 9)))
-        return (
-            letters if part.islower() else letters.upper() if part.isupper() and len(part) > 1 else letters.capitalize()
-        )
+        return letters if part.islower() else letters.upper() if part[1:].isupper() else letters.capitalize()
 
     return SHAPE.sub(other, text)
 
 
 def drill(function: Mapping[str, Any], known: Values, rng: random.Random) -> Messages:
-    """A request for one call in the words of the tool's description and arguments, and the call."""
-    schema = tool_schema(function)
-    flat = schema.flat(None, rng)
-    given = {
-        key: _value(schema, key, part, known, rng)
-        for key, part in flat["properties"].items()
-        if key in flat["required"] or rng.random() < 0.5
-    }
-    asked = str(function.get("description") or function["name"].replace("_", " ")).split(".")[0].split(";")[0]
-    words = [f"{key.replace('_', ' ')} {value}" for key, value in leaves(given)]
-    request = ", ".join([asked[:1].lower() + asked[1:], *words])
-    return [
-        {"role": "user", "content": request},
-        {"role": "assistant", "content": render_call(ToolCall(function["name"], given))},
-    ]
-
-
-def _value(schema: ToolSchema, key: str, part: Any, known: Values, rng: random.Random) -> Any:
-    flat = schema.flat(part, rng)
-    if flat.get("type") == "array":
-        return [_value(schema, key, flat.get("items", {}), known, rng)]
-    if flat["properties"]:
-        return {name: _value(schema, name, inner, known, rng) for name, inner in flat["properties"].items()}
-    options = schema.fitting([*known.get(key, ()), *to_try(flat)], part) or ["Some words"]
-    value = rng.choice(options)
-    if "enum" in flat or isinstance(value, bool) or rng.random() < KNOWN:
-        return value
-    return type(value)(resembling(str(value), rng))
+    """A request for one call in the words of the tool's description and arguments, and the call. Empty if no value fits."""
+    schema, given = tool_schema(function), {}
+    for key, part in (whole := schema.flat())["properties"].items():
+        flat = schema.flat(part)
+        if options := schema.fitting([*known.get(key, ()), *to_try(flat), "Some words"], part):
+            value = rng.choice(options)
+            fixed = "enum" in flat or isinstance(value, bool) or rng.random() < KNOWN
+            given[key] = value if fixed else type(value)(resembling(str(value), rng))
+        elif key in whole["required"]:
+            return []
+    asked = re.split(r"[.;:]", function.get("description") or function["name"].replace("_", " "))[0]
+    request = ", ".join(
+        [asked[:1].lower() + asked[1:], *(f"{key.replace('_', ' ')} {value}" for key, value in given.items())]
+    )
+    call = render_call(ToolCall(function["name"], given))
+    return [{"role": "user", "content": request}, {"role": "assistant", "content": call}]

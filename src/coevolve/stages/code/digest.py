@@ -22,7 +22,7 @@ from coevolve.core.plugins import Registry
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
 from coevolve.environments.sources import environment_code, registered_code
-from coevolve.stages.base.recipes import RECIPES
+from coevolve.stages.base.stage import RECIPES
 from coevolve.stages.explore.explorers import EXPLORERS
 from coevolve.stages.explore.guidance import ADDED
 from coevolve.stages.schema import DERIVED, Params, value
@@ -33,7 +33,7 @@ STAGES = SOURCE / PACKAGE / "stages"
 CARRIED = frozenset({"tracking", "compute"})  # sections that cannot change an output
 # the file of a registry → the registry, and the parameter that chooses among its modules
 REGISTRIES: dict[str, tuple[Registry, str]] = {
-    f"{PACKAGE}/stages/base/recipes.py": (RECIPES, "recipe"),
+    f"{PACKAGE}/stages/base/stage.py": (RECIPES, "recipe"),
     f"{PACKAGE}/stages/train/learners.py": (LEARNERS, "train.learner"),
     f"{PACKAGE}/stages/explore/explorers.py": (EXPLORERS, "explore.explorer"),
     f"{PACKAGE}/stages/explore/guidance.py": (ADDED, "explore.guidance"),

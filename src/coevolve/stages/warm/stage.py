@@ -33,8 +33,7 @@ REACHED = "reached.json"
 def main(params: Params) -> None:
     config = params.warm
     shutil.rmtree(Paths.policy(0), ignore_errors=True)
-    steps = config.steps + config.unreliable_steps
-    if steps == 0 and not (params.own and config.checked):
+    if config.steps == 0 and (params.own is None or config.until is None):
         shutil.copytree(Paths.base, Paths.policy(0))
         write_summary(StageSummary("warm", 0, {}))
         return
@@ -60,7 +59,7 @@ def main(params: Params) -> None:
             )
         figures["held-out success"] = solved
         notes.append(
-            f"policies/0 solves {solved:.2f} of {tasks}, after {taken} of {steps} warm.steps (warm.until: {config.until})"
+            f"policies/0 solves {solved:.2f} of {tasks}, after {taken} of {config.steps} warm.steps (warm.until: {config.until})"
         )
         print(notes[-1])
     shutil.copytree(made / "policy", Paths.policy(0))
@@ -73,7 +72,7 @@ def _learn(params: Params, environment: Environment, folder: Path, training: Pat
     from coevolve.stages.warm.warm_start import demonstrations, learn
 
     config, limits, policy = params.warm, Limits.of(params.policy), folder / "policy"
-    _, held = divided(environment, config.split, config.tasks, config.checked)
+    _, held = divided(environment, config.split, config.tasks, config.until is not None)
 
     def solved(model: Any, tokenizer: Any) -> float:
         return success(TransformersPolicy(model, tokenizer, 0.0, params.policy.template), environment, held, limits)
@@ -83,7 +82,7 @@ def _learn(params: Params, environment: Environment, folder: Path, training: Pat
 
     before, until = saved(Paths.base), config.until or 0.0
     taken = 0
-    if config.steps + config.unreliable_steps == 0 or (before is not None and before >= until):
+    if config.steps == 0 or (before is not None and before >= until):
         shutil.copytree(Paths.base, policy)
     else:
         job = Job(
@@ -97,7 +96,7 @@ def _learn(params: Params, environment: Environment, folder: Path, training: Pat
             scratch=training,
             base=Paths.base,
         )
-        examples = demonstrations(config, environment, limits, job.seed)
+        examples = demonstrations(config, environment, limits)
         # the other keys of `train` belong to the loop: arms of a study share a warm start
         train = Train(
             lora=params.train.lora,

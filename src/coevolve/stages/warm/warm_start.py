@@ -1,55 +1,51 @@
 """A warm start: before the loop begins, a model learns to act by supervised learning on successful episodes.
 
 A pretrained model that makes no call learns nothing from rewards, since all its episodes score the same. The learner is
-``train.learner: sft``. Episodes of an unreliable demonstrator may follow: a policy that always succeeds leaves nothing
-to reinforce, and a policy that stopped learning early lacks skills that reinforcement cannot give.
+``train.learner: sft``. It ends as soon as the model solves a share of held-out tasks: a policy that always succeeds leaves
+nothing to reinforce.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.seeding import derive_seed
 from coevolve.core.success import is_success
-from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.environments.environment import Environment
-from coevolve.environments.mixture import parts
 from coevolve.policies.agent_prompt import Renderer
-from coevolve.rollout import Limits, RolloutRequest, rollout, scored
+from coevolve.rollout import Limits
 from coevolve.stages.base.held_out import divided
-from coevolve.stages.base.unreliable_policy import UnreliablePolicy, unreliable
 from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.learner import Job, Log, Shared
 from coevolve.stages.train.offline import Batch, Row, in_rounds, trained
-from coevolve.stages.train.reference_tokens import Tokens, Tools, offered, replayed, tokens
+from coevolve.stages.train.reference_tokens import Tools, offered, replayed, tokens
 from coevolve.stages.train.saving import save
 from coevolve.stages.train.sft_trainer import method, supervised
 from coevolve.stages.warm.config import Warm
 
-EVERY = 10  # steps between two looks at the held-out tasks
+GROWTH = 1.2  # between the steps after which two looks at the held-out tasks follow: the first steps change most
 
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """Episodes to imitate, from successes (``right``) and from an unreliable demonstrator, and the tools of each task."""
+    """Episodes to imitate, and the tools of each task."""
 
     right: Sequence[Trajectory]
-    unreliable: Sequence[Trajectory]
     tools: Mapping[str, Tools]
 
 
-def demonstrations(config: Warm, environment: Environment, limits: Limits, seed: int) -> Demonstrations:
+def demonstrations(config: Warm, environment: Environment, limits: Limits) -> Demonstrations:
     """The successes in the file that `warm.demonstrations` names, or else episodes from the references of the split."""
-    tasks, held = divided(environment, config.split, config.tasks, config.checked)
+    tasks, held = divided(environment, config.split, config.tasks, config.until is not None)
     if config.demonstrations is not None:
         file, out = Path(config.demonstrations), {task.task_id for task in held}
         right = [one for one in read_trajectories(file) if is_success(one.score) and one.task_id not in out]
         if not right:
             raise CoevolveError(f"warm.demonstrations: {file} has no episode that succeeded")
-        return Demonstrations(right, [], {episode.task_id: list(environment.tools()) for episode in right})
+        return Demonstrations(right, {episode.task_id: list(environment.tools()) for episode in right})
     if not tasks:
         raise CoevolveError(
             f"warm.steps: no task of {environment.name}'s split {config.split!r} has a reference to imitate; name a file of "
@@ -62,28 +58,11 @@ def demonstrations(config: Warm, environment: Environment, limits: Limits, seed:
             f"warm.steps: none of the {len(tasks)} references of {environment.name}'s split {config.split!r} succeeds within "
             f"policy.max_turns ({limits.max_turns}); raise it, or check the references with `coevolve env audit`"
         )
-    return Demonstrations(right, _unreliable(config, environment, tasks, limits, seed), tools)
-
-
-def _unreliable(
-    config: Warm, environment: Environment, tasks: Sequence[Task], limits: Limits, seed: int
-) -> list[Trajectory]:
-    if not config.unreliable_steps:
-        return []
-    low, high = config.unreliability
-    trajectories = []
-    for part in parts(environment):
-        world, members = part.environment, part.own(tasks)
-        policy = UnreliablePolicy(world, unreliable(world, members, low, high, seed))
-        requests = [
-            RolloutRequest(task, derive_seed("unreliable demonstrator", seed, task.task_id)) for task in members
-        ]
-        trajectories += [episode.trajectory for episode in scored(rollout(policy, world, requests, limits))]
-    return trajectories
+    return Demonstrations(right, tools)
 
 
 class Watcher(Keeper):
-    """Ends the training when ``able`` says so of the model and its tokenizer, which it asks every so many steps."""
+    """Ends the training when ``able`` says so of the model and its tokenizer."""
 
     def __init__(self, steps: Steps, log: Log | None, able: Callable[[Any, Any], bool]) -> None:
         super().__init__(steps, log)
@@ -92,7 +71,8 @@ class Watcher(Keeper):
     def on_step_end(
         self, args: Any, state: Any, control: Any, model: Any = None, processing_class: Any = None, **kwargs: Any
     ) -> None:
-        if state.global_step % EVERY == 0 and self._able(model, processing_class):
+        step = state.global_step
+        if step == round(GROWTH ** round(math.log(step, GROWTH))) and self._able(model, processing_class):
             # a run that is killed now continues from an earlier checkpoint, and ends here again
             control.should_training_stop, control.should_save = True, False
 
@@ -111,7 +91,7 @@ def learn(
     """
     lora = settings.train.lora if config.adapters else settings.train.lora.model_copy(update={"enabled": False})
     changed = {
-        "steps": config.steps + config.unreliable_steps,
+        "steps": config.steps,
         "lora": lora,
         "keep_base": 0.0,
         "micro_batch": config.micro_batch,
@@ -129,25 +109,18 @@ def learn(
 
 
 def _rows(config: Warm, room: int, examples: Demonstrations, seed: int) -> Callable[[Renderer], list[Row]]:
-    """A function that makes the rows of all steps: successes, then unreliable episodes, sorted by length per step."""
+    """A function that makes the rows of all steps, sorted by length per step."""
 
     def rows(renderer: Renderer) -> list[Row]:
-        drawn: list[Tokens] = []
-        for name, steps, trajectories in (
-            ("right", config.steps, examples.right),
-            ("unreliable", config.unreliable_steps, examples.unreliable),
-        ):
-            if not steps:
-                continue
-            episodes = [tokens(renderer, examples.tools[episode.task_id], episode) for episode in trajectories]
-            fitting = [episode for episode in episodes if len(episode) <= room]
-            if not fitting:
-                shortest = min(map(len, episodes), default=0)
-                raise CoevolveError(
-                    f"warm.steps: none of {len(episodes)} demonstrations fits into policy.episode_tokens ({room}): the shortest "
-                    f"has {shortest} tokens; raise policy.episode_tokens"
-                )
-            drawn += in_rounds(fitting, config.batch * steps, "warm start order", name, seed)
+        episodes = [tokens(renderer, examples.tools[episode.task_id], episode) for episode in examples.right]
+        fitting = [episode for episode in episodes if len(episode) <= room]
+        if not fitting:
+            shortest = min(map(len, episodes), default=0)
+            raise CoevolveError(
+                f"warm.steps: none of {len(episodes)} demonstrations fits into policy.episode_tokens ({room}): the shortest "
+                f"has {shortest} tokens; raise policy.episode_tokens"
+            )
+        drawn = in_rounds(fitting, config.batch * config.steps, "warm start order", "right", seed)
         by_step = (drawn[start : start + config.batch] for start in range(0, len(drawn), config.batch))
         return [supervised(episode) for step in by_step for episode in sorted(step, key=len)]
 
