@@ -93,6 +93,7 @@ def test_unsolved_task_is_kept_only_if_its_kind_was_solved() -> None:
     ]
     assert notes(select(candidates, config(2)), 2, 4) == []  # a full quota misses no unsolved task
     assert len(kept(select(candidates, config(9, unsolved=True)))) == 4
+    assert notes(select(candidates, config(3, unsolved=True)), 9, 4) == []
     assert kept(select(candidates[:3], config(9))) == []
 
 
