@@ -8,8 +8,10 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.learnability import SHAPES, Record
 from coevolve.core.mixtures import apportioned
+from coevolve.core.paths import Paths
 from coevolve.core.records import Attempt, Gate, Verdict
 from coevolve.core.task import Task
 from coevolve.stages.verify.config import Select
@@ -96,6 +98,17 @@ def notes(judged: Sequence[Judged], keep: int, tools: int) -> list[str]:
         if len(tasks) > FEW and count >= MOST * len(tasks) and tools > len(set(chain)):
             return [*found, f"{count} of {len(tasks)} kept tasks {what} {', then '.join(chain)}"]
     return found
+
+
+def check_left(t: int, measured: int, kept: int) -> None:
+    """Raise a CoevolveError if iteration ``t`` keeps none of its ``measured`` tasks: more rounds would teach nothing new."""
+    if measured and not kept:
+        raise CoevolveError(
+            f"{Paths.verified(t)}: no new task is left, because policies/{t + 1} solves none of {measured} and never solved "
+            f"a task with the same tools. Read {Paths.candidates(t)}: if a person would not say its instructions, give the "
+            "environment phrases (`coevolve env phrases`); else train longer (train.steps, warm.steps), start from a more able "
+            "model (base.model), or keep unsolved tasks (verify.select.unsolved: true)"
+        )
 
 
 def _worth(count: PassCount | None, config: Select) -> float:
