@@ -55,6 +55,7 @@ def parser(configured: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
     listed = "\n\n".join(
         "\n".join([f"{group}:", *(f"  {name:{width}s}{summary}" for name, summary in commands.items())])
         for group, commands in GROUPS.items()
+        if group != "for other programs"
     )
     made = argparse.ArgumentParser(
         prog="coevolve",

@@ -17,6 +17,7 @@ def test_help_of_every_command_is_printed(command: list[str]) -> None:
     done = coevolve(*command, "--help")
     assert done.returncode == 0, done.stderr
     assert "usage: coevolve" in done.stdout
+    assert "\n  stage " not in done.stdout, "dvc.yaml types it, people do not"
 
 
 def test_missing_file_is_a_one_line_error_with_exit_code_1(tmp_path: Path) -> None:

@@ -44,12 +44,13 @@ def near(subject: Subject) -> Found:
         for task in one:
             for key in _memorized(task):
                 indexes[key].add(task.task_id, text_of(task))
-        pairs = []
-        for task in other:
-            found = (indexes[key].nearest(text_of(task)) for key in _memorized(task) if key in indexes)
-            if nearest := next(filter(None, found), None):
-                pairs.append((by_id[nearest[0]], task))
-        return pairs
+        found = {
+            task.task_id: (by_id[nearest[0]], task)
+            for task in other
+            for key in _memorized(task)
+            if key in indexes and (nearest := indexes[key].nearest(text_of(task)))
+        }
+        return list(found.values())
 
     return _between(
         subject, close, lambda one, other: f"{similarity(shingles(text_of(one)), shingles(text_of(other))):.2f} like"

@@ -171,13 +171,19 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
     keys = dict.fromkeys(key for figures in histories for key in figures)
     past = [[key, *(number(figures.get(key)) for figures in histories)] for key in keys]
     panels = list(dict.fromkeys(outcome.panel for outcome in sides[0].outcomes))
-    costs = [[panel, *(_figure(side.tokens_per_success(panel), ",.0f") for side in sides)] for panel in panels]
+    spent = {panel: [side.tokens_per_success(panel) for side in sides] for panel in panels}
+    costs = [[panel, *(number(tokens and round(tokens)) for tokens in values)] for panel, values in spent.items()]
     times = [side.seconds_per_success() for side in sides]
     if any(time is not None for time in times):
-        costs.append(["seconds, all panels", *(_figure(time, ".2f") for time in times)])
+        costs.append(["seconds, all panels", *map(number, times)])
     lost: list[str] = []
     parts: list[Any] = [_gains(sides[0], side, lost) for side in sides[1:]]
-    if passes := [row for panel in panels for row in _passes(panel, sides)]:
+    several = [(panel, [side.several(panel) for side in sides]) for panel in panels]
+    if passes := [
+        [f"{panel} {key}", *(number(figures.get(key)) for figures in known)]
+        for panel, known in several
+        for key in dict.fromkeys(key for figures in known for key in figures)
+    ]:
         parts.append(text_table("Several episodes per task", ["panel", *names], passes))
     return [
         *parts,
@@ -213,14 +219,3 @@ def _gains(base: "Side", side: "Side", lost: list[str]) -> "Table":
     lost += partly(base, side)
     columns = ["panel", base.name, side.name, "gain", "95 %", "lost", "tasks"]
     return text_table(f"{side.name} against {base.name}", columns, rows)
-
-
-def _passes(panel: str, sides: Sequence["Side"]) -> list[list[str]]:
-    """pass@k and pass^k of each side on a panel."""
-    figures = [side.several(panel) for side in sides]
-    keys = dict.fromkeys(key for known in figures for key in known)
-    return [[f"{panel} {key}", *(_figure(known.get(key), ".3f") for known in figures)] for key in keys]
-
-
-def _figure(value: float | None, form: str) -> str:
-    return "–" if value is None else format(value, form)

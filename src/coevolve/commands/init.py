@@ -146,7 +146,7 @@ def _write(project: Path, environment: "Environment", args: argparse.Namespace) 
     written = load(params)
     if environment.name != written.environment:
         given["warm.split"] = Warm().split  # the profile may name a split that only its own environment has
-        given |= needed(environment, ":" in args.environment)
+        given |= needed(environment, ":" in (args.environment or ""))
     if ".py:" in (args.environment or "") and (args.model or written.base.model) == "tiny":
         given["warm.steps"] = WARM_STEPS
     with chdir(project):  # its pyproject.toml declares the environment
@@ -169,7 +169,7 @@ def needed(environment: "Environment", own: bool) -> dict[str, Any]:
     kind = type(environment)
     known = environment.phrasebook.actions or (kind.reading, kind.meaning) != (Environment.reading, Environment.meaning)
     values: dict[str, Any] = {"verify.words": "language" if known else "values"}
-    if "validation" not in environment.panels:
+    if environment.panels and "validation" not in environment.panels:
         values["report.panel"] = environment.panels[0]
     if own:
         values["tasks.seed_tasks"] = min(len(environment.tasks("seed")), MOST)
@@ -178,17 +178,15 @@ def needed(environment: "Environment", own: bool) -> dict[str, Any]:
 
 def arranged(text: str) -> str:
     """The params.yaml of a project with another environment than miniworld: the sections of FIRST are at the top."""
-    text = text.replace("\nwarm:\n", "\n\nwarm:\n").replace(
-        "in the order of the loop", "those that you change first at the top"
-    )
+
+    def place(block: str) -> int:
+        match = re.search(r"^(\w+):", block, re.MULTILINE)
+        return next((number for number, key in enumerate(FIRST) if key == (match[1] if match else "")), len(FIRST))
+
+    text = text.replace("in the order of the loop", "those that you change first at the top")
     text = re.sub(r"; miniworld has .*", "; `coevolve env show NAME` lists the splits", text)
-    blocks = {match[1] if (match := re.search(r"^(\w+):", block, re.M)) else "": block for block in text.split("\n\n")}
-    return (
-        "\n\n".join(
-            block.rstrip("\n") for block in ({key: blocks[key] for key in FIRST if key in blocks} | blocks).values()
-        )
-        + "\n"
-    )
+    blocks = text.replace("\nwarm:\n", "\n\nwarm:\n").split("\n\n")
+    return "\n\n".join(block.strip("\n") for block in sorted(blocks, key=place)) + "\n"
 
 
 def pipeline(text: str) -> str:

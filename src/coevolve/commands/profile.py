@@ -1,7 +1,7 @@
 """``coevolve profile``: set params.yaml for a machine and a model."""
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from importlib.resources import files
 from io import StringIO
@@ -66,9 +66,10 @@ def _text(name: str) -> str:
 
 def apply(name: str, path: Path) -> list[tuple[str, Any, Any]]:
     """Set the profile's values in ``path`` and keep its comments. Returns (key, old, new) of each change."""
+    from coevolve.core.section import dotted
     from coevolve.core.yaml_files import read_yaml
 
-    return change(path, {".".join(key): value for key, value in _leaves(read_yaml(_text(name)))}, f"profile {name}")
+    return change(path, dotted(read_yaml(_text(name)), whole=WHOLE), f"profile {name}")
 
 
 def change(path: Path, values: Mapping[str, Any], source: str) -> list[tuple[str, Any, Any]]:
@@ -133,12 +134,3 @@ def _inline(value: Any) -> Any:
     made = CommentedMap(value)
     made.fa.set_flow_style()
     return made
-
-
-def _leaves(value: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The path and the value of each leaf."""
-    for key, inner in value.items():
-        if isinstance(inner, Mapping) and key not in WHOLE:
-            yield from _leaves(inner, (*path, key))
-        else:
-            yield (*path, key), inner

@@ -40,11 +40,12 @@ def one_of(names: Callable[[], Collection[str]], files: bool = False) -> AfterVa
     return AfterValidator(check)
 
 
-def dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The leaves of nested ``values`` by dotted key, such as ``train.lora.rank``."""
+def dotted(values: Mapping[str, Any], prefix: str = "", whole: Collection[str] = ()) -> dict[str, Any]:
+    """The leaves of nested ``values`` by dotted key, such as ``train.lora.rank``. Keys in ``whole`` hold leaves, mappings too."""
     leaves: dict[str, Any] = {}
     for key, value in values.items():
-        leaves.update(dotted(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value})
+        inner = isinstance(value, Mapping) and key not in whole
+        leaves.update(dotted(value, f"{prefix}{key}.", whole) if inner else {f"{prefix}{key}": value})
     return leaves
 
 

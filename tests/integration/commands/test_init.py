@@ -37,6 +37,7 @@ def test_profile_for_another_environment_warms_up_on_its_seed_split(tmp_path: Pa
     project = make(tmp_path / "another", "--profile", "smollm2-135m", "--environment", "sql")
     warm = load(project / "params.yaml").warm
     assert (warm.split, warm.steps) == ("seed", 80)
+    assert load(make(tmp_path / "third", "--profile", "qwen3-4b") / "params.yaml").environment == "miniworld"
 
 
 def test_project_pipeline_equals_ours_except_for_commands_and_stage_code() -> None:

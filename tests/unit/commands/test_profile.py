@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from coevolve.commands.profile import ADDED, _leaves, _text, apply, names, run
+from coevolve.commands.profile import ADDED, WHOLE, _text, apply, names, run
 from coevolve.core.errors import CoevolveError
+from coevolve.core.section import dotted
 from coevolve.core.yaml_files import read_yaml
 from coevolve.lineage.schemas import schemas
 from coevolve.stages.schema import load, value
@@ -23,7 +24,7 @@ def params(tmp_path: Path) -> Path:
 
 
 def values(name: str) -> dict[str, object]:
-    return {".".join(key): value for key, value in _leaves(read_yaml(_text(name)))}
+    return dotted(read_yaml(_text(name)), whole=WHOLE)
 
 
 def test_laptop_profile_equals_the_default_parameters(params: Path) -> None:

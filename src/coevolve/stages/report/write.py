@@ -16,7 +16,6 @@ from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.stages.report.page.html_page import PAGE, html_page
 from coevolve.stages.report.page.panels import LEFT, draw
-from coevolve.stages.report.page.verification import by_indicator
 from coevolve.stages.report.page.view import compared, gather, groups, strength
 from coevolve.stages.report.run_summary import METRICS, SUMMARY, Summary
 from coevolve.stages.report.tables import curves, headline, number, table
@@ -73,7 +72,6 @@ def render(view: Mapping[str, Any], charts: Mapping[str, str]) -> str:
         **view,
         charts=charts,
         faults=[row for row in view["outcomes"] if row["gate"] not in LEFT],
-        indicators=by_indicator(view["watch"]),
         number=number,
         colors=COLORS,
         meaning=MEANING,

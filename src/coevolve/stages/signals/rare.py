@@ -43,14 +43,11 @@ def findings(table: "Table", config: "Signals") -> Iterator[Firing]:
 
 def absence(table: "Table", threshold: float) -> str:
     """Why no pattern of ``table`` is rare: how many patterns there are, and the smallest share of them."""
-    counts = [table.patterns(order) for order in ORDERS]
-    shares = [100 * count / sum(found.values()) for found in counts for count in found.values()]
-    if not shares:
-        return "no pattern of tools is rare, because the agent made no valid call"
-    return (
-        f"no pattern of tools is rare: the smallest share of the {len(shares)} patterns is {min(shares):.1f} %, and "
-        f"signals.rare_threshold is {threshold:g} %"
-    )
+    found = [table.patterns(order) for order in ORDERS]
+    shares = [100 * count / sum(counts.values()) for counts in found for count in counts.values()]
+    least = f"the smallest share of the {len(shares)} patterns is {min(shares, default=0):.1f} %"
+    why = f"{least}, and signals.rare_threshold is {threshold:g} %" if shares else "the agent made no valid call"
+    return f"no pattern of tools is rare: {why}"
 
 
 RARE = Kind(

@@ -8,8 +8,10 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.learnability import SHAPES, Record
 from coevolve.core.mixtures import apportioned
+from coevolve.core.paths import Paths
 from coevolve.core.records import Attempt, Gate, Verdict
 from coevolve.core.task import Task
 from coevolve.stages.verify.config import Select
@@ -43,12 +45,12 @@ def select(
     """
     accepted = [task for verdict, task in judged if verdict.accepted and task is not None]
     worth = {task.task_id: _worth(counts.get(task.task_id), config) for task in accepted}
-    rates = {task_id: count.rate for task_id, count in counts.items()}
-    able = {*solved, *(kind(task) for task in accepted if rates.get(task.task_id))}
-    hopeless = {task.task_id for task in accepted if rates.get(task.task_id) == 0.0 and kind(task) not in able}
+    failed = [task for task in accepted if task.task_id in counts and counts[task.task_id].rate == 0.0]
+    able = {*solved, *(kind(task) for task in accepted if task.task_id in counts and counts[task.task_id].rate)}
+    hopeless = {task.task_id for task in failed if kind(task) not in able and not config.unsolved}
     by_environment: dict[str, list[Task]] = defaultdict(list)
     for task in accepted:
-        if config.unsolved or task.task_id not in hopeless:
+        if task.task_id not in hopeless:
             by_environment[task.environment].append(task)
     rooms = _rooms({name: len(tasks) for name, tasks in by_environment.items()}, shares, config.keep)
     kept = {
@@ -82,7 +84,7 @@ def notes(judged: Sequence[Judged], keep: int, tools: int) -> list[str]:
     ``tools`` is the number of tools of the environment. With a full quota, unsolved tasks are not missed.
     """
     tasks = [task for verdict, task in judged if verdict.accepted and task is not None]
-    hopeless = sum(verdict.gates[-1].reason == UNSOLVED for verdict, _ in judged)
+    hopeless = sum(gate.reason == UNSOLVED for verdict, _ in judged for gate in verdict.gates)
     found = []
     if hopeless and len(tasks) < keep:
         found.append(
@@ -96,6 +98,17 @@ def notes(judged: Sequence[Judged], keep: int, tools: int) -> list[str]:
         if len(tasks) > FEW and count >= MOST * len(tasks) and tools > len(set(chain)):
             return [*found, f"{count} of {len(tasks)} kept tasks {what} {', then '.join(chain)}"]
     return found
+
+
+def check_left(t: int, measured: int, kept: int) -> None:
+    """Raise a CoevolveError if iteration ``t`` keeps none of its ``measured`` tasks: more rounds would teach nothing new."""
+    if measured and not kept:
+        raise CoevolveError(
+            f"{Paths.verified(t)}: no new task is left, because policies/{t + 1} solves none of {measured} and never solved "
+            f"a task with the same tools. Read {Paths.candidates(t)}: if a person would not say its instructions, give the "
+            "environment phrases (`coevolve env phrases`); else train longer (train.steps, warm.steps), start from a more able "
+            "model (base.model), or keep unsolved tasks (verify.select.unsolved: true)"
+        )
 
 
 def _worth(count: PassCount | None, config: Select) -> float:

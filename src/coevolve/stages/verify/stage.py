@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from coevolve.core.attempts import read_attempts
-from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
@@ -29,7 +28,7 @@ from coevolve.stages.verify.judge import accepted, read_lines, summary, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_counts import PassCount
 from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rate
-from coevolve.stages.verify.select import notes, select, solved_kinds
+from coevolve.stages.verify.select import check_left, notes, select, solved_kinds
 from coevolve.stages.verify.solver import Solver
 
 
@@ -76,13 +75,7 @@ def main(params: Params, t: int) -> None:
     write_summary(with_generator(stage_summary, generations, params.generate))
     kept = sum(verdict.accepted for verdict, _ in judged)
     print("\n".join([f"{Paths.verified(t)}: {kept} of {len(lines)} candidates accepted{meter}", *remarks]))
-    if counts and not kept:
-        raise CoevolveError(
-            f"{Paths.verified(t)}: no new task is left, because policies/{t + 1} solves none of {len(counts)} and never solved "
-            f"a task with the same tools. Read {Paths.candidates(t)}: if a person would not say its instructions, give the "
-            "environment phrases (`coevolve env phrases`); else train longer (train.steps, warm.steps), start from a more able "
-            "model (base.model), or keep unsolved tasks (verify.select.unsolved: true)"
-        )
+    check_left(t, len(counts), kept)
 
 
 def _counts(

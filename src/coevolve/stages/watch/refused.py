@@ -64,17 +64,15 @@ def notes(
     kinds: Mapping[str, str],
 ) -> list[str]:
     """A note for each refused kind of ``found``, with the first such answer beside the reference's call."""
-    lines = []
-    for kind, share in found.items():
-        if share is not None:
-            own = (episode for episode in episodes if episode.counts and kinds.get(episode.task_id) == kind)
-            episode = next(episode for episode in own if unread(episode, tasks[episode.task_id]))
-            lines.append(
-                f"no task of the kind “{kind}” is ever solved, and {share:.0%} of its episodes end with an answer that the "
-                f"environment refuses or cannot read. {_example(episode, tasks[episode.task_id])}. Another form is a fault of the "
-                "chat template or the parser; wrong values or names are what the agent must still learn"
-            )
-    return lines
+    ends = [one for one in episodes if one.counts and one.task_id in kinds and unread(one, tasks[one.task_id])]
+    first = {kinds[episode.task_id]: episode for episode in reversed(ends)}
+    return [
+        f"no task of the kind “{kind}” is ever solved, and {share:.0%} of its episodes end with an answer that the environment "
+        f"refuses or cannot read. {_example(first[kind], tasks[first[kind].task_id])}. Another form is a fault of the chat "
+        "template or the parser; wrong values or names are what the agent must still learn"
+        for kind, share in found.items()
+        if share is not None
+    ]
 
 
 def _example(episode: Trajectory, task: Task) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.stages.report.page.panels import draw
-from coevolve.stages.report.page.verification import by_indicator
 from coevolve.stages.report.page.view import groups, origins
 from coevolve.stages.report.write import render
 from tests.unit.stages.report.example import ADDED, ATTEMPTS, BESIDE, KINDS, SEEDS, SIGNALS, attempt
@@ -79,10 +78,10 @@ def test_selection_is_not_shown_as_a_rejection(page: Path) -> None:
 
 
 def test_indicator_without_a_value_is_not_shown(view: dict[str, Any], charts: dict[str, str]) -> None:
-    rows = {row["name"]: row["values"] for row in by_indicator(view["watch"])}
+    rows = {row["name"]: row["values"] for row in view["watch"]}
     assert "regressions" not in rows
-    assert [row and row["value"] for row in rows["margin"]] == [None, 0.2]
-    assert rows["drift"][0]["state"] == rows["drift"][1]["state"] == "critical"
+    assert [row and row.value for row in rows["margin"]] == [None, 0.2]
+    assert rows["drift"][0].state == rows["drift"][1].state == "critical"
     page = render(view, charts)
     assert (
         "<th>drift</th>" in page and "<th>regressions</th>" not in page and "unknown" not in page.split("Watchdogs")[1]

@@ -120,7 +120,7 @@ def test_reason_for_no_rare_pattern_names_the_smallest_share(tmp_path: Path) -> 
         said = "no pattern of tools is rare: the smallest share of the 4 patterns is 33.3 %, and signals.rare_threshold is 2 %"
         assert absence(table, 2.0) == said  # a, b, aa, ab
     with open_table(write(tmp_path / "t.jsonl", [{"task_id": "a", "step": 0, "score": 1.0}])) as table:
-        assert absence(table, 2.0) == "no pattern of tools is rare, because the agent made no valid call"
+        assert absence(table, 2.0) == "no pattern of tools is rare: the agent made no valid call"
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.records import Attempt, Gate, Verdict
 from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.stages.verify.config import Select
 from coevolve.stages.verify.judge import Judged
 from coevolve.stages.verify.pass_counts import PassCount
-from coevolve.stages.verify.select import GATE, UNSOLVED, Kind, notes, solved_kinds
+from coevolve.stages.verify.select import GATE, UNSOLVED, Kind, check_left, notes, solved_kinds
 from coevolve.stages.verify.select import select as select_in
 
 SAMPLES = 4
@@ -93,7 +95,26 @@ def test_unsolved_task_is_kept_only_if_its_kind_was_solved() -> None:
     ]
     assert notes(select(candidates, config(2)), 2, 4) == []  # a full quota misses no unsolved task
     assert len(kept(select(candidates, config(9, unsolved=True)))) == 4
+    assert notes(select(candidates, config(3, unsolved=True)), 9, 4) == []
     assert kept(select(candidates[:3], config(9))) == []
+
+
+def test_run_ends_with_the_ways_on_if_no_task_is_left() -> None:
+    with pytest.raises(
+        CoevolveError, match=r"data/2/verified: no new task is left, .* policies/3 solves none of 7"
+    ) as caught:
+        check_left(2, 7, 0)
+    ways = (
+        "data/2/candidates.jsonl",
+        "env phrases",
+        "train.steps",
+        "warm.steps",
+        "base.model",
+        "select.unsolved: true",
+    )
+    assert all(way in str(caught.value) for way in ways) and "\n" not in str(caught.value)
+    check_left(2, 0, 0)  # the gates left nothing to measure
+    check_left(2, 7, 1)
 
 
 def test_unmeasured_tasks_are_not_unsolved() -> None:

@@ -1,12 +1,12 @@
 """The report page's values about verification, quarantine and watchdogs."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from coevolve.core.io import read_jsonl
 from coevolve.core.paths import Paths
-from coevolve.core.records import Verdict
+from coevolve.core.records import Gate, Verdict
 from coevolve.stages.verify.select import GATE
 from coevolve.stages.watch.watchdogs import read_indicators
 
@@ -20,23 +20,24 @@ def read_verdicts(t: int) -> list[Verdict]:
 
 def outcomes(t: int, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     """The numbers of candidates of iteration ``t`` that were accepted and that each gate rejected, with some reasons."""
-    reasons_by_gate: dict[str, list[str]] = defaultdict(list)
-    for verdict in verdicts:
-        for gate in verdict.gates:
-            if gate.passed is False:
-                reasons_by_gate[gate.name].append(gate.reason)
-    rejected = sorted(reasons_by_gate.items(), key=lambda item: (-len(item[1]), item[0]))
-    rows: list[tuple[str | None, int, list[str]]] = [(None, sum(verdict.accepted for verdict in verdicts), [])]
-    rows += [(name, len(reasons), list(dict.fromkeys(reasons))[:REASONS]) for name, reasons in rejected]
-    return [
-        {"t": t, "gate": gate, "candidates": count, "reasons": reasons} for gate, count, reasons in rows if verdicts
-    ]
+    accepted: dict[str, Any] = {
+        "t": t,
+        "gate": None,
+        "candidates": sum(verdict.accepted for verdict in verdicts),
+        "reasons": [],
+    }
+    failed = (gate for verdict in verdicts for gate in verdict.gates if gate.passed is False)
+    return [accepted, *_by_gate(t, failed)] if verdicts else []
 
 
 def unchecked(t: int, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     """The numbers of accepted candidates of iteration ``t`` that each gate could not check, with some reasons."""
+    return _by_gate(t, (gate for verdict in verdicts for gate in verdict.unchecked))
+
+
+def _by_gate(t: int, gates: Iterable[Gate]) -> list[dict[str, Any]]:
     reasons: dict[str, list[str]] = defaultdict(list)
-    for gate in (gate for verdict in verdicts for gate in verdict.unchecked):
+    for gate in gates:
         reasons[gate.name].append(gate.reason)
     return [
         {"t": t, "gate": name, "candidates": len(given), "reasons": list(dict.fromkeys(given))[:REASONS]}
@@ -65,24 +66,13 @@ def selection(t: int, verdicts: Sequence[Verdict]) -> dict[str, Any] | None:
 
 
 def measured(last: int) -> list[dict[str, Any]]:
-    """The watchdogs' indicators of each iteration before ``last``. An indicator without a value is left out."""
-    return [
-        {"t": t, "name": indicator.name, **indicator.as_dict()}
-        for t in range(last)
-        if Paths.watch(t).exists()
-        for indicator in read_indicators(Paths.watch(t))
-        if indicator.value is not None
+    """The watchdogs' indicators: the latest of each, and its indicator in each iteration before ``last``, or None without a value."""
+    watched = [
+        {one.name: one for one in read_indicators(Paths.watch(t))} for t in range(last) if Paths.watch(t).exists()
     ]
-
-
-def by_indicator(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """``measured`` with one row per indicator: its latest limits, and its value and state in each iteration, or None."""
-    ts = range(max((row["t"] for row in rows), default=-1) + 1)
-    names = dict.fromkeys(row["name"] for row in rows)
-    indicators: dict[str, dict[int, Mapping[str, Any]]] = {name: {} for name in names}
-    for row in rows:
-        indicators[row["name"]][row["t"]] = row
-    return [
-        {"name": name, "latest": by_t[max(by_t)], "values": [by_t.get(t) for t in ts]}
-        for name, by_t in indicators.items()
-    ]
+    rows = []
+    for name in dict.fromkeys(name for indicators in watched for name in indicators):
+        values = [one if (one := indicators.get(name)) and one.value is not None else None for indicators in watched]
+        if known := [one for one in values if one]:
+            rows.append({"name": name, "latest": known[-1], "values": values})
+    return rows

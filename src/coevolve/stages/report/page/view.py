@@ -4,7 +4,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, zip_longest
 from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
@@ -158,7 +158,8 @@ def groups(
         scores = [trajectory.score for trajectory in group if trajectory.counts]
         return strongest(group), sum(scores) / len(scores) if scores else inf, group[0].task_id
 
-    chosen = _in_turn(sorted(best.values(), key=weakness), strongest)[:count]
+    queues = [list(equal) for _, equal in groupby(sorted(best.values(), key=weakness), key=strongest)]
+    chosen = [group for row in zip_longest(*queues) for group in row if group is not None][:count]  # kinds alternate
     return [_group(group, by_id.get(group[0].task_id), fired, beside.get(group[0].task_id, ())) for group in chosen]
 
 
@@ -177,13 +178,6 @@ def compared(t: int) -> dict[str, list[tuple[str, Trajectory]]]:
         if len(comparisons[negative.task_id]) < 2:
             comparisons[negative.task_id].append(("hard negative", negative))
     return comparisons
-
-
-def _in_turn(items: Sequence[Any], key: Any) -> list[Any]:
-    """``items``, sorted by ``key``, interleaved so that their keys alternate."""
-    queues = [list(group) for _, group in groupby(items, key=key)]
-    longest = max(map(len, queues), default=0)
-    return [queue[number] for number in range(longest) for queue in queues if number < len(queue)]
 
 
 def _group(
