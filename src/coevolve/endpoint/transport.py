@@ -25,6 +25,7 @@ LONGEST = 8 * 2**20  # most bytes of a decompressed reply
 CONNECT = 10.0  # seconds to connect to a server
 HIDDEN = "***"
 SHORTEST = 8  # fewest characters of a key; a shorter value is a placeholder (EMPTY, none) for a server without keys
+BROKEN = (openai.OpenAIError, OSError, ValueError, RuntimeError)  # raised by a request that gets no whole reply
 PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
 # fields that some servers reject, and their names there (None: omit the field)
 OPTIONAL: dict[str, str | None] = {
@@ -100,13 +101,11 @@ class Transport:
         try:
             listed = self._client.models.with_raw_response.list(extra_headers=self._headers)
             return [self._words(str(model["id"]), 100) for model in loads(listed.content)["data"][:MODELS]]
-        except openai.APIConnectionError as error:
-            if not isinstance(error.__cause__, httpx2.ConnectError):
-                return []
-            raise CoevolveError(
-                f"endpoint {self.url}: unreachable ({self._lost(error)}); start the server, or correct endpoint.url"
-            ) from None
-        except (openai.OpenAIError, Passing, ValueError, KeyError, TypeError):
+        except (*BROKEN, Passing, KeyError, TypeError) as error:
+            if isinstance(error.__cause__, httpx2.ConnectError):
+                raise CoevolveError(
+                    f"endpoint {self.url}: unreachable ({self._cause(error)}); start the server, or correct endpoint.url"
+                ) from None
             return []
 
     def send(self, model: str, ask: Ask, seed: int) -> Answer:
@@ -120,11 +119,11 @@ class Transport:
                 return answer
             except openai.APITimeoutError:
                 raise Passing(f"no whole reply within {self._seconds:g} s") from None
-            except openai.APIConnectionError as error:
-                raise Passing(self._lost(error)) from None
             except openai.APIStatusError as error:
                 if not self._adapt(error.response, body):
                     raise self._failure(error.response, model, ask) from None
+            except BROKEN as error:
+                raise Passing(self._cause(error)) from None
 
     def clean(self, value: Any) -> Any:
         """A JSON value in which HIDDEN replaces the key."""
@@ -224,8 +223,9 @@ class Transport:
             return CoevolveError(f"endpoint {self.url}: no model {model!r}; {offered}; correct endpoint.model")
         return Failed(f"HTTP {status}: {words}"[:300], final=True)
 
-    def _lost(self, error: openai.APIConnectionError) -> str:
-        return self._words(f"{type(error.__cause__).__name__}: {error.__cause__}")
+    def _cause(self, error: Exception) -> str:
+        cause = error.__cause__ or error
+        return self._words(f"{type(cause).__name__}: {cause}")
 
     def _words(self, text: str, limit: int = 200) -> str:
         """The server's error text as one line, without the key."""

@@ -81,7 +81,8 @@ def of_task(task_id: str) -> Node:
     if found.reflection:
         place.add(f"reflection: {found.reflection.why}")
     signals = [one for one in read_jsonl(Paths.signals(t), Signal) if one.signal_id in origin.signal_ids]
-    if author := next((one for one in _generations(t) if exploration_of(one) == found.exploration_id), None):
+    specs = read_jsonl(Paths.specs(t), Generation) if Paths.specs(t).exists() else []
+    if author := next((one for one in specs if exploration_of(one) == found.exploration_id), None):
         _author(place, author, t)
     elif not signals:
         place.add("no signal: exploration was random")
@@ -89,11 +90,6 @@ def of_task(task_id: str) -> Node:
     for signal in signals:
         _signal(place, signal, trajectories)
     return top
-
-
-def _generations(t: int) -> list[Generation]:
-    file = Paths.specs(t)
-    return read_jsonl(file, Generation) if file.exists() else []
 
 
 def _author(place: Node, one: Generation, t: int) -> None:

@@ -217,7 +217,8 @@ def report(study: Study, results: Sequence[Result]) -> str:
     """The text of table.md: means by arm and panel, claims, paired differences, and tokens."""
     arms = [name for name in study.arms if any(one.arm == name for one in results)]
     panels = _panels(results)
-    shown = [ADDED, *_unequal(results)]
+    costs = dict.fromkeys(name for one in results for name in one.costs)
+    shown = [ADDED, *(name for name in costs if len({one.figures.get(name, 0) for one in results}) > 1)]
     lines = [f"# {study.question}", "", f"| arm | seeds | {' | '.join([*panels, *shown])} |"]
     lines.append("|---" * (2 + len(panels) + len(shown)) + "|")
     base = [fmean(one.success[panel][0] for one in results if panel in one.success) for panel in panels]
@@ -294,12 +295,6 @@ def _panels(results: Sequence[Result]) -> list[str]:
     return list(dict.fromkeys(panel for one in results for panel in one.success))
 
 
-def _unequal(results: Sequence[Result]) -> list[str]:
-    """The costs that differ between runs."""
-    names = dict.fromkeys(name for one in results for name in one.costs)
-    return [name for name in names if len({one.figures.get(name, 0) for one in results}) > 1]
-
-
 def _differences(study: Study, results: Sequence[Result], arms: Sequence[str], panel: str) -> list[str]:
     """A table of ``arms`` against the study's comparisons."""
     others = [BEFORE, *study.against]
@@ -331,7 +326,8 @@ def draw(study: Study, results: Sequence[Result]) -> dict[str, str]:
                 {
                     "arm": arm,
                     "policy": t,
-                    TOKENS: _spent(found, t),
+                    # of a run without this figure: 0
+                    TOKENS: fmean([one.tokens[t] for one in found if len(one.tokens) > t] or [0]),
                     "panel": panel,
                     **_band([curve[t] for curve in curves]),
                 }
@@ -347,11 +343,6 @@ def draw(study: Study, results: Sequence[Result]) -> dict[str, str]:
         **({"tokens.svg": svg(highlighted(lines, title, "arm", against=TOKENS))} if spent else {}),
         "arms.svg": svg(intervals(last, "success", "arm", panels)),
     }
-
-
-def _spent(found: Sequence[Result], t: int) -> float:
-    """The mean of the tokens generated in training before version ``t``; 0 if no run has this figure."""
-    return fmean([one.tokens[t] for one in found if len(one.tokens) > t] or [0])
 
 
 def _band(values: Sequence[float]) -> dict[str, float]:

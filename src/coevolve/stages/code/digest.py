@@ -96,7 +96,8 @@ def _mentions(tree: ast.AST, file: Path) -> Iterator[str]:
 def check(stage: str, params: Params) -> None:
     """Raise a CoevolveError if the digest of ``stage`` in data/code is stale: DVC would record its outputs under other code."""
     path = Paths.code(stage)
-    if PIPELINE.exists() and not _compared(stage, params):
+    deps = [step.deps for step in steps(params.iterations) if step.stage == stage] if PIPELINE.exists() else []
+    if PIPELINE.exists() and not (deps and all(str(path) in names for names in deps)):
         raise CoevolveError(
             f"{PIPELINE}: stage {stage} does not depend on {path}: the file is from an older version of coevolve; use the "
             f"{PIPELINE} of this version"
@@ -112,9 +113,3 @@ def check(stage: str, params: Params) -> None:
             raise CoevolveError(
                 f"{path} is stale: {key} has changed since; run `dvc repro`, which writes it again, or `dvc repro code`"
             )
-
-
-def _compared(stage: str, params: Params) -> bool:
-    """Whether every entry of dvc.yaml that runs ``stage`` depends on its digest."""
-    deps = [step.deps for step in steps(params.iterations) if step.stage == stage]
-    return bool(deps) and all(str(Paths.code(stage)) in names for names in deps)

@@ -188,14 +188,11 @@ def _parquet_columns(connection: "duckdb.DuckDBPyConnection", files: Files) -> l
         raise CoevolveError(
             f"{files}: missing column {absent[0]}; expected at least {', '.join(REQUIRED)}, found {', '.join(types)}"
         )
-    if "calls" in types and not (types["calls"].endswith("[]") and {"name", "ok"} <= set(_fields(types["calls"]))):
+    # the identifiers in a type such as STRUCT("name" VARCHAR, ok BOOLEAN)[], including the names of its fields
+    words = {word.strip('"(,') for word in types.get("calls", "").replace("STRUCT(", " ").split()}
+    if "calls" in types and not (types["calls"].endswith("[]") and {"name", "ok"} <= words):
         raise CoevolveError(f"{files}: column calls is {types['calls'][:80]}; expected a list of {{name, ok}} structs")
     return list(types)
-
-
-def _fields(kind: str) -> list[str]:
-    """The identifiers in a type such as STRUCT("name" VARCHAR, ok BOOLEAN)[], including the names of its fields."""
-    return [word.strip('"(,') for word in kind.replace("STRUCT(", " ").split()]
 
 
 def _create(

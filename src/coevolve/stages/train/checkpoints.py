@@ -26,12 +26,6 @@ LOGGED = {
 }
 
 
-def last_checkpoint(folder: Path) -> Path | None:
-    """The latest complete checkpoint in ``folder``."""
-    checkpoints = [mark.parent for mark in folder.glob(f"checkpoint-*/{COMPLETE}")]
-    return max(checkpoints, key=_number, default=None)
-
-
 def _number(checkpoint: Path) -> int:
     """The number of steps before ``checkpoint``."""
     return int(checkpoint.name.split("-")[1])
@@ -87,8 +81,9 @@ class Steps:
 
 
 def resumed(scratch: Path) -> tuple[Path | None, Steps]:
-    """The checkpoint to continue from, or None, and the steps before it."""
-    checkpoint = last_checkpoint(scratch)
+    """The latest complete checkpoint, or None, and the steps before it."""
+    complete = [mark.parent for mark in scratch.glob(f"checkpoint-*/{COMPLETE}")]
+    checkpoint = max(complete, key=_number, default=None)
     return checkpoint, Steps(scratch / "steps", _number(checkpoint) if checkpoint else 0)
 
 

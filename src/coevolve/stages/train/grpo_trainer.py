@@ -152,7 +152,10 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         self._rows: dict[str, Any] = {}
         self._last_loaded_step = -1  # of the weights outside this process; TRL's attribute, needed before its loop
         self._gathers = settings.launch.sharding == "zero3" and self._config.vllm.mode == "off"
-        shared = _is_shared(settings)
+        # processes of this machine can share the passes of a step only on a CPU, if training changes all weights
+        config = settings.train
+        whole = not config.lora.enabled and not config.gradient_checkpointing and config.vllm.mode == "off"
+        shared = whole and alone(settings.launch)
         replicas = _replicas(settings, job) if shared else None
         # TRL loads the KL anchor from this path
         arguments["model"].config._name_or_path = str(resolve(anchor(settings, job)))
@@ -322,13 +325,6 @@ def _order(prompts: Sequence[Sequence[int]], lengths: Any, sharing: bool) -> Any
         tasks.setdefault(tuple(prompts[row]), []).append(row)
     longest = sorted(tasks.values(), key=lambda rows: int(lengths[rows[-1]]))
     return torch.tensor([row for rows in longest for row in rows], device=lengths.device)
-
-
-def _is_shared(settings: Settings) -> bool:
-    """Whether processes of this machine can share the passes of a step: only on a CPU, if training changes all weights."""
-    config, launch = settings.train, settings.launch
-    whole = not config.lora.enabled and not config.gradient_checkpointing and config.vllm.mode == "off"
-    return whole and alone(launch)
 
 
 def _replicas(settings: Settings, job: Job) -> Replicas | None:

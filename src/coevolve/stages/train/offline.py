@@ -100,7 +100,10 @@ def trained(
     ``name`` labels the progress bar. ``make_rows`` returns the rows of all steps, in order.
     """
     acting = settings.policy
-    config = _divided(settings.train, batch.size)
+    config = settings.train
+    share, rest = divmod(batch.size, PASSES * world_size())
+    if not config.micro_batch and not rest:  # passes of equal size, where they divide the rows of a step
+        config = config.model_copy(update={"micro_batch": share})
     seed = derive_seed(job.seed, "train", job.iteration) % 2**31
     shared = common(config, acting, settings.launch, job.scratch, seed, method.rate, batch.size, batch.name)
     whole = method.anchored and not config.lora.enabled  # with adapters, the model without them is the anchor
@@ -167,12 +170,6 @@ class Recipe:
 def make_helper(recipe: Recipe, rows: list[Row]) -> Helper:
     """A helper in a separate process. Its trainer needs some ``rows`` but never reads them."""
     return Helper(recipe.trainer(*recipe.load(), rows, []))
-
-
-def _divided(config: Train, size: int) -> Train:
-    """``config`` with ``PASSES`` passes of equal size over the ``size`` rows of a step, where they divide it."""
-    share, rest = divmod(size, PASSES * world_size())
-    return config if config.micro_batch or rest else config.model_copy(update={"micro_batch": share})
 
 
 def tokenized(job: Job, environment: Environment, renderer: Renderer, room: int) -> Iterator[Example]:
