@@ -89,7 +89,7 @@ def resembling(text: str, rng: random.Random) -> str:
         if part.isdigit():
             return "".join(rng.choices(string.digits, k=len(part)))
         letters = "".join(rng.choices(string.ascii_lowercase, k=rng.randint(2, 9)))
-        return letters if part.islower() else letters.upper() if part[1:].isupper() else letters.capitalize()
+        return letters if part.islower() else letters.upper() if part.isupper() else letters.capitalize()
 
     return SHAPE.sub(other, text)
 

@@ -1,5 +1,6 @@
 """A warm start on the committed tiny policy learns, and a killed run ends in the same bytes."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,23 @@ def test_adapters_are_merged(
     found: Demonstrations,  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    warm(tmp_path, found, OWN.model_copy(update={"steps": 1, "unreliable_steps": 0, "adapters": True}))
+    warm(tmp_path, found, OWN.model_copy(update={"steps": 1, "adapters": True}))
     assert (tmp_path / "policy/model.safetensors").exists() and not list(tmp_path.rglob("adapter_config.json"))[1:]
     load(tmp_path / "policy")
+
+
+def test_warm_start_ends_when_the_model_is_able(
+    found: Demonstrations,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """A run that is killed after the last look, before it saves the policy, ends with the same bytes."""
+    whole, again = ([False, False, True], [False, False, True, True])
+
+    def able(answers: list[bool]) -> Callable[[object, object], bool]:
+        return lambda model, tokenizer: answers.pop(0)
+
+    assert warm(tmp_path / "whole", found, able=able(whole)) == 3 and not whole
+    with pytest.raises(KeyboardInterrupt):
+        warm(tmp_path / "again", found, log=stop_at(2), able=able(again))
+    assert warm(tmp_path / "again", found, able=able(again)) == 3 and not again
+    assert outputs(tmp_path / "again/policy") == outputs(tmp_path / "whole/policy")
