@@ -2,7 +2,7 @@
 
 Reads data/t/candidates.jsonl, and data/next/attempts.jsonl for the kinds of tasks that the agent solved. Writes
 data/t/verified/verdicts.jsonl, data/t/verified/accepted.jsonl, and the task generator's specs with their outcomes to
-data/next/generations.jsonl. data/t/requests/verify holds every request to a solver at an endpoint, its reply and the cost.
+data/next/generations.jsonl. data/t/requests/verify holds every request to a solver at an endpoint, its reply and cost.
 """
 
 from collections.abc import Sequence

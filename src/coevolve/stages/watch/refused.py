@@ -68,8 +68,8 @@ def notes(
     first = {kinds[episode.task_id]: episode for episode in reversed(ends)}
     return [
         f"no task of the kind “{kind}” is ever solved, and {share:.0%} of its episodes end with an answer that the "
-        f"environment refuses or cannot read. {_example(first[kind], tasks[first[kind].task_id])}. Another form is a fault "
-        "of the chat template or the parser; wrong values or names are what the agent must still learn"
+        f"environment refuses or cannot read. {_example(first[kind], tasks[first[kind].task_id])}. Another form is a "
+        "fault of the chat template or the parser; wrong values or names are what the agent must still learn"
         for kind, share in found.items()
         if share is not None
     ]
