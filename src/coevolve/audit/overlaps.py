@@ -34,8 +34,7 @@ def same(subject: Subject) -> Found:
 def near(subject: Subject) -> Found:
     """Do instructions of different splits differ clearly?
 
-    They do below a similarity of THRESHOLD. Of two tasks, the same words in another world with another reference differ: the
-    agent must look the answer up.
+    They do below a similarity of THRESHOLD, or in another world with another reference: the agent must look it up.
     """
 
     def close(one: Sequence[Task], other: Sequence[Task]) -> list[tuple[Task, Task]]:
@@ -58,7 +57,7 @@ def near(subject: Subject) -> Found:
 
 
 def _memorized(task: Task) -> tuple[str, str]:
-    """The world of a task and its reference. An agent that has memorized one of them knows the other task with the same words."""
+    """The world of a task and its reference. An agent that memorized either knows other tasks with the same words."""
     return content_hash(task.world), repr([[call.name, call.arguments] for call in task.calls])
 
 

@@ -160,7 +160,7 @@ def _version(number: str) -> tuple[str, int, str]:
 
 
 def tables(sides: Sequence["Side"]) -> list[Any]:
-    """The printed tables and lines: which tasks the policies solve and lost, and then how they were made and what that cost."""
+    """The printed tables and lines: which tasks the policies solve and lost, then how they were made at what cost."""
     from coevolve.core.text_table import text_table
     from coevolve.lineage.comparison import differences, history
     from coevolve.stages.report.tables import number

@@ -163,7 +163,7 @@ def _write(project: Path, environment: "Environment", args: argparse.Namespace) 
 
 
 def needed(environment: "Environment", own: bool) -> dict[str, Any]:
-    """The values of params.yaml that fit ``environment``: one of its panels, rules for its words, and its tasks if it is ``own``."""
+    """The values that fit ``environment``: a panel, rules for its words, and its tasks if it is ``own``."""
     from coevolve.environments.environment import Environment
 
     kind = type(environment)

@@ -41,7 +41,7 @@ def one_of(names: Callable[[], Collection[str]], files: bool = False) -> AfterVa
 
 
 def dotted(values: Mapping[str, Any], prefix: str = "", whole: Collection[str] = ()) -> dict[str, Any]:
-    """The leaves of nested ``values`` by dotted key, such as ``train.lora.rank``. Keys in ``whole`` hold leaves, mappings too."""
+    """The leaves of nested ``values`` by dotted key, such as ``train.lora.rank``. ``whole`` keys are leaves."""
     leaves: dict[str, Any] = {}
     for key, value in values.items():
         inner = isinstance(value, Mapping) and key not in whole

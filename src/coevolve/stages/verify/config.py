@@ -16,7 +16,7 @@ class Select(Section):
     keep: Count = 128
     """Tasks to keep per iteration."""
     variety: Share = 0.25
-    """Share of the kept tasks that is chosen for variety: family by family, with different first calls, chains and tools."""
+    """Share of the kept tasks that is chosen for variety of families, first calls, chains and tools."""
     unsolved: bool = False
     """Whether to keep tasks of pass rate 0 although the agent never solved a task with the same tools."""
 

@@ -88,8 +88,8 @@ def notes(judged: Sequence[Judged], keep: int, tools: int) -> list[str]:
     found = []
     if hopeless and len(tasks) < keep:
         found.append(
-            f"{len(tasks)} of at most {keep} tasks are kept: the policy solves none of {hopeless} others, and never solved a "
-            "task with the same tools (verify.select.unsolved keeps them)"
+            f"{len(tasks)} of at most {keep} tasks are kept: the policy solves none of {hopeless} others, and never "
+            "solved a task with the same tools (verify.select.unsolved keeps them)"
         )
     chains = Counter(tuple(call.name for call in task.calls) for task in tasks)
     firsts = Counter(chain[:1] for chain in chains.elements())
@@ -101,13 +101,13 @@ def notes(judged: Sequence[Judged], keep: int, tools: int) -> list[str]:
 
 
 def check_left(t: int, measured: int, kept: int) -> None:
-    """Raise a CoevolveError if iteration ``t`` keeps none of its ``measured`` tasks: more rounds would teach nothing new."""
+    """Raise a CoevolveError if iteration ``t`` keeps none of its ``measured`` tasks: more rounds teach nothing new."""
     if measured and not kept:
         raise CoevolveError(
-            f"{Paths.verified(t)}: no new task is left, because policies/{t + 1} solves none of {measured} and never solved "
-            f"a task with the same tools. Read {Paths.candidates(t)}: if a person would not say its instructions, give the "
-            "environment phrases (`coevolve env phrases`); else train longer (train.steps, warm.steps), start from a more able "
-            "model (base.model), or keep unsolved tasks (verify.select.unsolved: true)"
+            f"{Paths.verified(t)}: no new task is left, because policies/{t + 1} solves none of {measured} and never "
+            f"solved a task with the same tools. Read {Paths.candidates(t)}: if a person would not say its "
+            "instructions, give the environment phrases (`coevolve env phrases`); else train longer (train.steps, warm.steps), start "
+            "from a more able model (base.model), or keep unsolved tasks (verify.select.unsolved: true)"
         )
 
 

@@ -1,8 +1,8 @@
 """Stage `verify`: the environment judges every candidate, and the new policy plays the accepted tasks to measure pass rates.
 
 Reads data/t/candidates.jsonl, and data/next/attempts.jsonl for the kinds of tasks that the agent solved. Writes
-data/t/verified/verdicts.jsonl, data/t/verified/accepted.jsonl, and data/next/generations.jsonl: the task generator's specs
-with their outcomes. data/t/requests/verify holds every request to a solver at an endpoint, its reply and the cost.
+data/t/verified/verdicts.jsonl, data/t/verified/accepted.jsonl, and the task generator's specs with their outcomes to
+data/next/generations.jsonl. data/t/requests/verify holds every request to a solver at an endpoint, its reply and cost.
 """
 
 from collections.abc import Sequence

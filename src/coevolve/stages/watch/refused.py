@@ -67,9 +67,9 @@ def notes(
     ends = [one for one in episodes if one.counts and one.task_id in kinds and unread(one, tasks[one.task_id])]
     first = {kinds[episode.task_id]: episode for episode in reversed(ends)}
     return [
-        f"no task of the kind “{kind}” is ever solved, and {share:.0%} of its episodes end with an answer that the environment "
-        f"refuses or cannot read. {_example(first[kind], tasks[first[kind].task_id])}. Another form is a fault of the chat "
-        "template or the parser; wrong values or names are what the agent must still learn"
+        f"no task of the kind “{kind}” is ever solved, and {share:.0%} of its episodes end with an answer that the "
+        f"environment refuses or cannot read. {_example(first[kind], tasks[first[kind].task_id])}. Another form is a "
+        "fault of the chat template or the parser; wrong values or names are what the agent must still learn"
         for kind, share in found.items()
         if share is not None
     ]
@@ -78,7 +78,7 @@ def notes(
 def _example(episode: Trajectory, task: Task) -> str:
     """The first refused call of ``episode``, or else its last reply, and the call of the reference in its place."""
     call = next((call for call in episode.calls if not call.ok), None)
-    replies = [message["content"] for message in episode.messages if message["role"] == "assistant"]
-    said = f"{readable(call.name, call.arguments)} got “{call.observation}”" if call else repr("".join(replies[-1:]))
+    last = next((one["content"] for one in reversed(episode.messages) if one["role"] == "assistant"), "")
+    said = f"{readable(call.name, call.arguments)} got “{call.observation}”" if call else repr(last)
     right = next((one for one in task.calls if call and one.name == call.name), task.calls[0])
     return f"Such as: {one_line(said, 200)}; the reference has {one_line(readable(right.name, right.arguments), 200)}"

@@ -14,7 +14,6 @@ def draw(view: Mapping[str, Any]) -> dict[str, str]:
     charts = {
         "curve": _curve(summary),
         "origins": _origins(view["origins"]),
-        "signals": _signals(view["journey"]),
         "funnel": _funnel(view["outcomes"]),
     }
     if view["generator"]:
@@ -40,20 +39,14 @@ def _origins(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def _bars(
-    rows: Sequence[Mapping[str, Any]],
-    x: Any,
-    y: Any,
-    kind: str,
-    names: Sequence[str],
-    colors: Sequence[str],
-    step: int = 34,
+    rows: Sequence[Mapping[str, Any]], x: Any, y: Any, kind: str, names: Sequence[str], colors: Sequence[str]
 ) -> Any:
     """Stacked bars with a color for each of ``names``, the values of column ``kind``."""
     import altair as alt
 
     color = alt.Color(f"{kind}:N", sort=names, scale=alt.Scale(domain=names, range=colors))
     chart = alt.Chart(data(rows)).mark_bar().encode(x=x, y=y, color=color)
-    return chart.properties(width=WIDTH, height=alt.Step(step))
+    return chart.properties(width=WIDTH, height=alt.Step(34))
 
 
 def _generator(plots: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,23 +56,6 @@ def _generator(plots: Mapping[str, Any]) -> dict[str, Any]:
         "distances": curves(plots["distances"], far, "generator", x_title="iteration") if plots["distances"] else None,
         "specs": _outcomes(plots["outcomes"], "specs"),
     }
-
-
-def _signals(journeys: Sequence[Mapping[str, Any]]) -> Any:
-    import altair as alt
-
-    stages = ["signals", "explorations", "candidates", "accepted"]
-    rows = [
-        {"iteration": journey["t"], "kind": row["kind"], "stage": stage, "count": row[stage]}
-        for journey in journeys
-        for row in journey["rows"]
-        for stage in stages
-    ]
-    if not rows:
-        return None
-    kinds = list(dict.fromkeys(row["kind"] for row in rows))
-    x, y = alt.X("count:Q", title=None, axis=alt.Axis(tickCount=8)), alt.Y("stage:N", sort=stages, title=None)
-    return _bars(rows, x, y, "kind", kinds, COLORS, 22).facet(row=alt.Row("iteration:O", title="iteration"))
 
 
 # Colors of the outcomes of candidates without a fault, and their names by the gate that left them out

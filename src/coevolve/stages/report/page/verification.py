@@ -66,7 +66,7 @@ def selection(t: int, verdicts: Sequence[Verdict]) -> dict[str, Any] | None:
 
 
 def measured(last: int) -> list[dict[str, Any]]:
-    """The watchdogs' indicators: the latest of each, and its indicator in each iteration before ``last``, or None without a value."""
+    """For each indicator, the latest one, and those of the iterations before ``last``, if they have a value."""
     watched = [
         {one.name: one for one in read_indicators(Paths.watch(t))} for t in range(last) if Paths.watch(t).exists()
     ]

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, zip_longest
 from math import inf
 from pathlib import Path
@@ -14,7 +14,7 @@ from coevolve.core.io import read_jsonl, read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.records import Candidate, Exploration, Pair, Signal
 from coevolve.core.success import is_success
-from coevolve.core.task import Task
+from coevolve.core.task import Provenance, Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.policies.agent_prompt import CLOSE, OPEN, parse_reply
 from coevolve.stages.pairs.closeness import parting
@@ -104,18 +104,15 @@ def added(datasets: Sequence[Sequence[Task]], t: int) -> dict[str, Any]:
 
 def journey(t: int, signals: Sequence[Signal], kinds: Mapping[str, str], order: Sequence[str]) -> dict[str, Any]:
     """The numbers of signals, explorations, candidates and accepted tasks of iteration ``t``, by kind."""
-    provenances = [candidate.task.provenance for candidate in _read(Paths.candidates(t), Candidate)]
-    accepted = [task.provenance for task in _read(Paths.verified(t) / "accepted.jsonl", Task)]
+
+    def count(sources: Iterable[Exploration | Provenance | None]) -> Counter[str]:
+        return Counter(_kind(one.signal_ids, one.exploration_id, kinds) for one in sources if one)
+
     columns = {
         "signals": Counter(signal.kind for signal in signals),
-        **{
-            name: Counter(_kind(source.signal_ids, source.exploration_id, kinds) for source in records if source)
-            for name, records in (
-                ("explorations", _read(Paths.explorations(t), Exploration)),
-                ("candidates", provenances),
-                ("accepted", accepted),
-            )
-        },
+        "explorations": count(_read(Paths.explorations(t), Exploration)),
+        "candidates": count(candidate.task.provenance for candidate in _read(Paths.candidates(t), Candidate)),
+        "accepted": count(task.provenance for task in _read(Paths.verified(t) / "accepted.jsonl", Task)),
     }
     rows = [name for name in (*order, GENERATOR, UNGUIDED) if any(column[name] for column in columns.values())]
     return {"t": t, "rows": [{"kind": name, **{key: column[name] for key, column in columns.items()}} for name in rows]}
