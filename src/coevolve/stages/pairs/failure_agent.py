@@ -126,7 +126,11 @@ def learned(
     plan, config = context.plan, rival.config
     folder, done = plan.scratch / "agent", plan.scratch / "learned.jsonl"
     if not done.exists():
-        shared = _alone(rival)
+        # with the failure agent's own settings, and in a single process
+        steps = {"steps": config.steps, "save_steps": config.save_steps, "anchor": "parent", "keep_base": 0.0}
+        launch = {"processes": 1, "machines": 1, "sharding": "none"}
+        train, policy, machines = rival.shared.train, rival.shared.policy, rival.shared.launch
+        shared = Shared(train.model_copy(update=steps), policy, machines.model_copy(update=launch))
         job = Job(
             iteration=plan.iteration,
             seed=derive_seed(plan.seed, "failure agent"),
@@ -146,11 +150,3 @@ def learned(
         adapted.write(folder, rival.folder, job.policy)
         write_jsonl(done, figures)
     return folder, [row for _, row in read_jsonl_objects(done)]
-
-
-def _alone(rival: Rival) -> Shared:
-    """``rival.shared`` with the failure agent's own settings, and in a single process."""
-    shared, config = rival.shared, rival.config
-    steps = {"steps": config.steps, "save_steps": config.save_steps, "anchor": "parent", "keep_base": 0.0}
-    launch = {"processes": 1, "machines": 1, "sharding": "none"}
-    return Shared(shared.train.model_copy(update=steps), shared.policy, shared.launch.model_copy(update=launch))

@@ -99,11 +99,15 @@ class Table:
             {"first": first, "last": last},
         )
         previous = None
-        for row in rows:
-            visit, key = _visit(*row), row[:3]
+        for task_id, iteration, step, scores, failed, passed, size, successes in rows:
+            if size is not None and successes is not None:  # a row of history
+                visit = Visit(Attempt(task_id, iteration, step, scores[0], size, successes), False)
+            else:
+                visit = Visit(attempt_of(task_id, iteration, step, scores), True, failed or [], passed or [])
+            key = (task_id, iteration, step)
             if key == previous:
                 raise CoevolveError(
-                    f"--history holds task {row[0]} at iteration {row[1]}, step {row[2]} "
+                    f"--history holds task {task_id} at iteration {iteration}, step {step} "
                     f"{'and so do the trajectories' if visit.current else 'twice'}; give only earlier attempts"
                 )
             previous = key
@@ -162,18 +166,3 @@ def open_table(source: Source, history: Path | None = None, memory: str = "1GB")
             load_episodes(connection, find_files(source, connection))
             load_history(connection, history)
             yield Table(connection)
-
-
-def _visit(
-    task_id: str,
-    iteration: int,
-    step: int,
-    scores: list[float],
-    failed: list[str] | None,
-    passed: list[str] | None,
-    size: int | None,
-    successes: int | None,
-) -> Visit:
-    if size is not None and successes is not None:  # a row of history
-        return Visit(Attempt(task_id, iteration, step, scores[0], size, successes), False)
-    return Visit(attempt_of(task_id, iteration, step, scores), True, failed or [], passed or [])
