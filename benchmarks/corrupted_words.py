@@ -12,6 +12,7 @@ import json
 import random
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from words import PARAMS, _other_value, paraphrased
@@ -22,14 +23,14 @@ from coevolve.core.seeding import rng_for
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import Knowledge, learn
-from coevolve.environments.registry import make
+from coevolve.environments.registry import opened
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
-from coevolve.stages.verify.foreign_words import FUNCTION_WORDS, words_of
 from coevolve.stages.verify.judge import Judge
+from coevolve.stages.verify.named_values import FUNCTION_WORDS, words_of
 
 ORDINARY = [
     "banana",
@@ -64,10 +65,12 @@ ORDINARY = [
     "violin",
 ]
 NEGATIONS = ("not", "never", "do not", "don't", "except", "unless", "instead of")
+HELPDESK = f"{Path(__file__).parent.parent}/tests/unit/environments/helpdesk.py:Helpdesk"
 CONTROL = "\x07\x1b\x08\u202e\x9b"
 HIDDEN = {  # changes that no instruction asks for, by environment or domain
     "miniworld": [("add_contact", {"name": "Zoe", "city": "Oslo"}), ("add_event", {"title": "dentist", "day": "sunday"}),
                   ("send_mail", {"contact_id": "", "subject": "news"})],
+    "helpdesk": [("add_note", {"ticket_id": "", "text": "call back at noon"}), ("refund", {"ticket_id": "", "amount": 77})],
     "shop": [("query", {"sql": "UPDATE products SET stock = stock + 7 WHERE name = 'rake'"}), ("query", {"sql": "DELETE FROM orders WHERE id = 1"})],
     "library": [("query", {"sql": "UPDATE books SET copies = copies + 7 WHERE id = 1"}), ("query", {"sql": "DELETE FROM loans WHERE id = 1"})],
     "clinic": [("query", {"sql": "UPDATE doctors SET fee = fee + 7 WHERE id = 1"}), ("query", {"sql": "DELETE FROM visits WHERE id = 1"})],
@@ -139,9 +142,9 @@ def hidden(candidate: Candidate, rng: random.Random) -> Candidate:
     """``candidate`` with another change in its reference, and the claim that its words ask for all changes."""
     world = candidate.task.world
     name, arguments = rng.choice(HIDDEN[world.get("domain", candidate.task.environment)])
-    if arguments.get("contact_id") == "":
-        known = [call.arguments["contact_id"] for call in candidate.task.calls if "contact_id" in call.arguments]
-        name, arguments = (name, {**arguments, "contact_id": known[0]}) if known else ("top_up", {"amount": 77})
+    if unset := [key for key, value in arguments.items() if value == ""]:
+        known = [value for call in candidate.task.calls for key, value in call.arguments.items() if key in unset]
+        name, arguments = (name, {**arguments, unset[0]: known[0]}) if known else ("top_up", {"amount": 77})
     calls = list(candidate.task.reference[-1])
     at = len(calls) - 1 if calls[-1].name in ("complete_task", "submit") else len(calls)
     world = {**world, "writable": True} if "domain" in world else world
@@ -206,8 +209,8 @@ def other_value(candidate: Candidate, known: Knowledge, rng: random.Random) -> s
     return next((new for call in calls if (new := _other_value(candidate.task.turns[0], call, known, rng))), None)
 
 
-def verdicts(world: Environment, candidates: Sequence[Candidate]) -> list[Verdict]:
-    judge = Judge(world.name, world=world)
+def verdicts(world: Environment, candidates: Sequence[Candidate], rules: str) -> list[Verdict]:
+    judge = Judge(world.name, words=rules, world=world)
     return [judge.judge(line(candidate)).verdict for candidate in candidates]
 
 
@@ -220,20 +223,22 @@ def row(title: str, judged: Sequence[Verdict]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=400, help="sound tasks of each environment (default: 400)")
-    parser.add_argument("--environments", nargs="+", default=["miniworld", "sql"])
+    parser.add_argument("--environments", nargs="+", default=["miniworld", "sql", HELPDESK])
+    parser.add_argument("--words", default="", help="the rules; by default `values` without a phrasebook or lexicon")
     parser.add_argument(
         "--show", type=int, default=0, metavar="N", help="print N wrongly accepted or refused tasks of each class"
     )
     args = parser.parse_args()
     pin()
     for name in args.environments:
-        world = make(name)
+        world = opened(name)
+        rules = args.words or ("language" if name in ("miniworld", "sql") else "values")
         tasks = sound(world, args.count)
-        print(f"\n| {name} | tasks | pass | pass, not checked | share |\n|---|---|---|---|---|")
+        print(f"\n| {world.name}, `{rules}` | tasks | pass | pass, not checked | share |\n|---|---|---|---|---|")
         classes = {"sound": tasks, **corrupted(world, tasks)}
-        classes |= {f"in free words: {kind}": found for kind, found in paraphrased(name).items()}
+        classes |= {f"in free words: {kind}": found for kind, found in paraphrased(world.name).items()}
         for kind, candidates in classes.items():
-            judged = verdicts(world, candidates)
+            judged = verdicts(world, candidates, rules)
             print(row(kind, judged), flush=True)
             wrong = [
                 (candidate, verdict)

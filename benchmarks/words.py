@@ -23,9 +23,8 @@ from coevolve.core.seeding import rng_for
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.chains import replay
-from coevolve.environments.environment import Environment
+from coevolve.environments.environment import CLOSERS, CONNECTIVES, OPENERS, Environment
 from coevolve.environments.knowledge import Knowledge, learn
-from coevolve.environments.phrase_generator import CLOSERS, CONNECTIVES, OPENERS
 from coevolve.environments.registry import make
 from coevolve.policies.loading import open_policy
 from coevolve.policies.policy import Policy
@@ -41,7 +40,6 @@ from coevolve.stages.verify.gates import WORDS
 from coevolve.stages.verify.judge import accepted, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.named_values import QUOTED
-from coevolve.stages.verify.pass_counts import rates
 from coevolve.stages.verify.pass_rates import pass_counts
 from coevolve.stages.verify.words import Played, words_match
 
@@ -80,6 +78,7 @@ def corruptions(
     words, rng = one.task.turns[0], rng_for("corrupt words", one.task.task_id)
     with closing(world.open()) as session:
         chain, changed, _ = replay(session, one.task)
+        offered = {schema["function"]["name"] for schema in session.reset(one.task).tools or ()}
     looked_up = [call for call, changes in zip(chain, changed, strict=True) if not changes]
     acted = [call for call, changes in zip(chain, changed, strict=True) if changes]
     sources = {"value": acted, "entity": looked_up} if world.name == "miniworld" else {"value": chain}
@@ -90,7 +89,7 @@ def corruptions(
         for kind, pairs in SQL_EDITS.items():
             found = [words.replace(old, new, 1) for old, new in pairs if old in words and not _the_same(words, old)]
             yield from [(kind, rng.choice(found))] if found else []
-    if (other := _other_tool(words, world, {call.name for call in chain}, rng)) is not None:
+    if (other := _other_tool(words, world, {call.name for call in chain}, offered, rng)) is not None:
         yield "tool", other
     donors = [other for other in others if other.task.world.get("domain") == one.task.world.get("domain")]
     more = rng.choice(donors).task.turns[0]
@@ -138,9 +137,9 @@ def _other_value(words: str, call: CallOutcome, known: Knowledge, rng: random.Ra
     return None
 
 
-def _other_tool(words: str, world: Environment, used: set[str], rng: random.Random) -> str | None:
-    """``words`` with a phrase of a used tool replaced by a phrase of another tool with the same arguments."""
-    book = world.phrasebook.actions
+def _other_tool(words: str, world: Environment, used: set[str], offered: set[str], rng: random.Random) -> str | None:
+    """``words`` with a phrase of a used tool replaced by a phrase of another offered tool with the same arguments."""
+    book = {tool: phrases for tool, phrases in world.phrasebook.actions.items() if tool in offered}
     slots = {tool: frozenset(re.findall(r"\{(\w+)\}", found[0])) for tool, found in book.items()}
     for tool in sorted(used & set(book)):
         others = [
@@ -221,8 +220,8 @@ def corrupted(world: Environment, tasks: Sequence[Candidate]) -> dict[str, list[
 
 def solved(world: Environment, candidates: Sequence[Candidate], policy: Policy | Replicas, attempts: int) -> list[bool]:
     tasks, limits = [one.task for one in candidates], Limits.of(PARAMS.policy)
-    found = rates(pass_counts(policy, world, tasks, limits, attempts, 0, lambda done: None))
-    return [found.get(task.task_id, 0.0) > 0 for task in tasks]
+    found = pass_counts(policy, world, tasks, limits, attempts, 0, lambda done: None)
+    return [task.task_id in found and found[task.task_id].successes > 0 for task in tasks]
 
 
 def row(rules: str, by_kind: dict[str, list[bool]], kept: Sequence[bool]) -> str:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 Senses = frozenset[str]
 Lexicon = Mapping[str, Sequence[Senses]]
 
+_VALUES = ("number ", "value ")  # the beginnings of the senses of values
 SILENT = ""  # the sense of a phrase that may mean nothing
-UNHEARD = "\0"  # stands in a text for a word that a language lacks; no record holds this character
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 NUMERALS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _TOKEN = re.compile(r"\d{4}-\d\d-\d\d|-?\d+(?:[.,]\d+)*|[^\W\d_]+(?:-[^\W\d_]+)*")
@@ -24,11 +24,13 @@ class Meaning:
     """``lexicon``: phrase → its statements, each a set of possible senses; no statements if the phrase means nothing.
 
     ``does``: the senses that the reference allows. ``must``: required statements, each satisfied by any of its senses.
+    ``sentences``: what the environment's own tasks with this reference say.
     """
 
     lexicon: Lexicon
     does: Senses
     must: Sequence[Senses]
+    sentences: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,50 +41,40 @@ class Heard:
     unknown: Collection[str]
 
 
-def tolerant(text: str) -> str:
-    """A pattern of ``text`` in which UNHEARD may stand for any word, and punctuation may be missing."""
-    return "".join(_tolerant(part) for part in re.findall(r"[\w'-]+|[\s.,;:?!]+|[^\w\s.,;:?!'-]+", text))
-
-
-def _tolerant(part: str) -> str:
-    if any(sign.isalnum() for sign in part):
-        return f"(?:{re.escape(part)}|{UNHEARD})"
-    if part.isspace() or not set(part) <= set(" .,;:?!"):
-        return re.escape(part)
-    return "[ .,;:?!]+" if " " in part else "[.,;:?!]?"
-
-
 def number(of: float) -> str:
     """The sense of a number."""
-    return f"number {of:g}"
+    return f"{_VALUES[0]}{of:g}"
 
 
 def value(text: object) -> str:
     """The sense of a text value."""
-    return f"value {str(text).lower()}"
+    return f"{_VALUES[1]}{str(text).lower()}"
 
 
 def unfitting(text: str, meaning: Meaning, guess: bool = False) -> str | None:
     """The complaint about ``text``; "" if there is none; None if the lexicon does not know all its words.
 
-    With ``guess``, a known phrase can speak against the text even if the text also has unknown words.
+    A text with unknown words must name the values of its reference. With ``guess``, a known phrase can speak against it too.
     """
     heard = hear(text, meaning.lexicon)
-    if heard.unknown and not guess:
-        return None
-    for phrase, senses in heard.phrases:
+    if len(heard.unknown) > len(heard.phrases) + 1:
+        return "is no sentence: most of its words are unknown"
+    said: Senses = frozenset(map(value, heard.unknown)).union(*(senses for _, senses in heard.phrases))
+    unsaid = [senses for senses in meaning.must if not senses & said]
+    if heard.unknown:
+        unsaid = [senses for senses in unsaid if all(sense.startswith(_VALUES[1]) for sense in senses)]
+    for phrase, senses in heard.phrases if guess or not heard.unknown else ():
         if SILENT not in senses and not senses & meaning.does:
             return f"says {phrase!r}, for which its reference has no place"
-    if heard.unknown:
-        return None
-    said: Senses = frozenset().union(*(senses for _, senses in heard.phrases))
-    return next((f"does not say {' or '.join(sorted(one))!r}" for one in meaning.must if not one & said), "")
+    if unsaid:
+        return f"does not say {' or '.join(sorted(unsaid[0]))!r}"
+    return None if heard.unknown else ""
 
 
 def hear(text: str, lexicon: Lexicon) -> Heard:
     """Split ``text`` into the longest phrases of ``lexicon``, from left to right.
 
-    A phrase with a capital letter must match exactly, other phrases in any case. The last word may lack a plural's ending.
+    A phrase with a capital letter must match exactly, other phrases in any case. The last word may have or lack a plural's ending.
     The sense of a number is its value.
     """
     phrases: list[tuple[str, Senses]] = []
@@ -123,6 +115,6 @@ def _forms(tokens: Sequence[str]) -> Iterator[str]:
     written = " ".join(tokens)
     for phrase in dict.fromkeys([written, written.lower()]):
         yield phrase
-        for ending, instead in (("s", ""), ("es", ""), ("ies", "y")):
+        for ending, instead in (("s", ""), ("es", ""), ("ies", "y"), ("", "s")):
             if phrase.endswith(ending):
                 yield phrase.removesuffix(ending) + instead

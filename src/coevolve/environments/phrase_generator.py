@@ -17,7 +17,6 @@ from typing import Any, Protocol
 from coevolve.core.task import CallOutcome
 from coevolve.environments.chains import KEY, VALUE, Origin, is_identifier, observed, origin_of, source_of
 from coevolve.environments.environment import Phrasebook
-from coevolve.environments.lexicon import tolerant
 
 ASKING = (
     "who",
@@ -46,10 +45,6 @@ class _Voice(Protocol):
 
     def value(self, text: str) -> str: ...
 
-    def by_name(self, text: str) -> str:
-        """Take ``text``, which describes a tool by its name because the book has no phrase."""
-        ...
-
 
 @dataclass(frozen=True)
 class _Speaker:
@@ -64,33 +59,18 @@ class _Speaker:
     def value(self, text: str) -> str:
         return text
 
-    def by_name(self, text: str) -> str:
-        return text
 
-
-class PhraseListener:
-    """A voice whose words are regular expressions. A value may have an article.
-
-    ``spare``: UNHEARD may stand for any word of a phrase. ``guess``: any words may describe a tool without a phrase.
-    """
-
-    def __init__(self, spare: bool = False, guess: bool = False) -> None:
-        self.phrased = True
-        self._spare = spare
-        self._guess = guess
+class _Listener:
+    """A voice whose words are regular expressions. A value may have an article."""
 
     def one_of(self, alternatives: Sequence[str]) -> str:
         return f"(?:{'|'.join(dict.fromkeys(alternatives))})"
 
     def plain(self, text: str) -> str:
-        return tolerant(text) if self._spare else re.escape(text)
+        return re.escape(text)
 
     def value(self, text: str) -> str:
         return ARTICLE + self.plain(text)
-
-    def by_name(self, text: str) -> str:
-        self.phrased = False
-        return f"(?:{text}|.+?)" if self._guess else text
 
 
 def instruct(
@@ -114,30 +94,17 @@ def instruct(
 
 
 def instructions(
-    chain: Sequence[CallOutcome],
-    asks: Sequence[int],
-    questions: Sequence[Question],
-    book: Phrasebook,
-    listener: PhraseListener,
+    chain: Sequence[CallOutcome], asks: Sequence[int], question: Question | None, book: Phrasebook
 ) -> re.Pattern[str]:
-    """A pattern of all texts of ``instruct`` for the calls at ``asks`` and then, if there are any, one of ``questions``.
-
-    Afterwards ``listener.phrased`` says whether ``book`` has phrases for all of them.
-    """
-    asked: Sequence[Question | None] = questions or [None]
-    endings = [_parts(chain, asks, question, book, listener) for question in asked]
+    """A pattern of all texts of ``instruct`` for the calls at ``asks`` and then ``question``."""
+    listener = _Listener()
     connective = listener.one_of([listener.plain(one) for one in book.connectives])
-    pattern = framed(listener.one_of([_joined(parts, connective, book) for parts in endings]), listener, book)
-    return re.compile(pattern, re.IGNORECASE)
-
-
-def framed(goals: str, listener: PhraseListener, book: Phrasebook) -> str:
-    """The pattern of an instruction, between an opener and a closer, whose goals match the pattern ``goals``."""
+    goals = _joined(_parts(chain, asks, question, book, listener), connective, book)
     opener, closer = (
         listener.one_of([listener.plain(phrase) for phrase in phrases if phrase] or ["(?!)"])
         for phrases in (book.openers, book.closers)
     )
-    return f"(?:{opener} )?{goals}(?: {closer})?"
+    return re.compile(f"(?:{opener} )?{goals}(?: {closer})?", re.IGNORECASE)
 
 
 def _joined(parts: Sequence[str], connective: str, book: Phrasebook) -> str:
@@ -395,7 +362,7 @@ def _action(
         return _chosen(known, described, voice)
     sentence = book.sentences.get(call.name, spaced(call.name))
     literal = {key: value for key, value in paths(call.arguments) if told_by(key, value, chain, position, book) is None}
-    return voice.by_name(_chosen([from_sentence(sentence, call, literal)], described, voice))
+    return _chosen([from_sentence(sentence, call, literal)], described, voice)
 
 
 NAMING = ("name", "title", "text", "subject", "label")  # fields that name their record
@@ -483,7 +450,7 @@ def _lookup(chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice
         if described
         else [f"the one that {spaced(name)} gives", f"what {spaced(name)} returns"]
     )
-    return voice.by_name(_chosen(named, described, voice))
+    return _chosen(named, described, voice)
 
 
 def _question(chain: Sequence[CallOutcome], question: Question, book: Phrasebook, voice: _Voice) -> str:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from coevolve.core.seeding import rng_for
-from coevolve.environments.lexicon import tolerant
 
 Row = tuple[object, ...]
 FIRST = (
@@ -325,6 +324,19 @@ def read(domain: str, words: str) -> list[tuple[Family, str]]:
 def _pattern(template: str) -> str:
     pieces = re.split(r"\{(\w+)\}", template)  # text and parameters alternate
     said = "".join(
-        rf"(?P<{piece}>[\w'-]+(?: [\w'-]+)?)" if place % 2 else tolerant(piece) for place, piece in enumerate(pieces)
+        rf"(?P<{piece}>[\w'-]+(?: [\w'-]+)?)" if place % 2 else re.escape(piece) for place, piece in enumerate(pieces)
     )
     return rf"(?:^|(?<=[.?!] )){said}(?= |$)"
+
+
+def questions(domain: str, statement: str) -> list[str]:
+    """The questions of ``domain`` that ``statement`` answers, in the words of their families."""
+    found = []
+    for family in FAMILIES:
+        pieces = re.split(r"\{(\w+)\}", family.sql)
+        pattern = "".join("('.+'|[0-9]+)" if place % 2 else re.escape(piece) for place, piece in enumerate(pieces))
+        if family.domain == domain and (match := re.fullmatch(pattern, statement)):
+            values = [value.strip("'").replace("''", "'") for value in match.groups()]
+            chosen = dict(zip(pieces[1::2], values, strict=True))
+            found += [words.format(**chosen) for words in family.words]
+    return found

@@ -16,7 +16,7 @@ from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, check_owner
 from coevolve.environments.lexicon import Lexicon, Meaning, Senses
-from coevolve.environments.sql.databases import DOMAINS, FAMILIES, Family, ask, columns_of, read, texts
+from coevolve.environments.sql.databases import DOMAINS, FAMILIES, Family, ask, columns_of, questions, read, texts
 from coevolve.environments.sql.sandbox import Result, run, state
 from coevolve.environments.sql.sandbox_main import World
 from coevolve.environments.sql.sql_words import lexicon
@@ -66,7 +66,7 @@ class SQL(Environment):
         """Parses questions about every domain, because it runs no statement."""
         text = " ".join(task.turns)
         domains = dict.fromkeys((_world(task)[0], *DOMAINS))
-        found = next((questions for domain in domains if (questions := read(domain, text))), [])
+        found = next((asked for domain in domains if (asked := read(domain, text))), [])
         return [_asking(family, statement) for family, statement in found] or None
 
     def meaning(self, task: Task) -> Meaning | None:
@@ -84,7 +84,8 @@ class SQL(Environment):
         domain, seed, _ = _world(task)
         done: Senses = frozenset().union(*(does(one, _columns(domain)) for one in trees))
         asked = [tree for tree in trees[:-1] if writes(tree)] + trees[-1:]
-        return Meaning(_lexicon(domain, seed), done, [one for tree in asked for one in must(tree)])
+        sentences = [sentence for statement in statements for sentence in questions(domain, statement)]
+        return Meaning(_lexicon(domain, seed), done, [one for tree in asked for one in must(tree)], sentences)
 
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
         return {**task.world, "seed": derive_seed("sql fresh world", seed) % 2**31}

@@ -5,18 +5,39 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
+from coevolve.core.confusables import seen
 from coevolve.core.task import CallOutcome
 from coevolve.environments.chains import data_of, found_in, leaves, observed, source_of
-from coevolve.environments.environment import Environment
+from coevolve.environments.environment import Environment, Phrasebook
 from coevolve.environments.lexicon import NUMERALS
-from coevolve.environments.phrase_parser import phrases_in
-from coevolve.stages.verify.foreign_words import cut, words_of
+from coevolve.environments.manner import phrases_of
+from coevolve.environments.phrase_generator import ARTICLE, SLOT
 
 QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"")
 NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:[.,]\d+)*")
 LONG = 8  # most words of a value that an instruction must name literally
+SHOWN = 160  # most characters of an instruction in a reason
+_FUNCTION_WORDS = """
+a an the my our your his her their its this that these those to for of on in into at by with from about up out off away back and or then
+also please me it i you we he she they them is are was be were do does did can could would will who what when where which how if as so
+now go first need thanks thank kindly just hi hello hey ok okay
+"""
+FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
+_WORD = (
+    r"(?!(?:an?|the|my|our|your|his|her|their|this|that|to|for|of|on|in|at|by|with|from|about|and|or|then|also|please|me|it)\b)"
+    r"[^\W\d][\w-]*"
+)
 
 Words = tuple[str, ...]
+
+
+def cut(text: str) -> str:
+    """``text`` as a quotation in a gate's reason."""
+    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"\w+", seen(text)))
 
 
 def unnamed(text: str, chain: Sequence[CallOutcome], asked: Sequence[CallOutcome]) -> Iterator[str]:
@@ -65,14 +86,36 @@ def _names(text: str, environment: Environment) -> list[str]:
     return quoted + [name for name in _entities(environment) if within(words_of(name), words_of(text))]
 
 
-def undone(text: str, environment: Environment, chain: Sequence[CallOutcome], offered: set[str]) -> Iterator[str]:
-    """Phrases that ask for an offered tool that the reference does not call."""
+def undone(text: str, book: Phrasebook, chain: Sequence[CallOutcome], offered: frozenset[str]) -> Iterator[str]:
+    """Phrases that ask for an ``offered`` tool that the reference does not call."""
     used = {call.name for call in chain}
-    phrases = [phrase for phrase in phrases_in(text, environment.phrasebook) if phrase[0] in offered]
+    phrases = phrases_in(text, book, offered)
     done = [(start, end) for tool, start, end in phrases if tool in used]
     for tool, start, end in phrases:
         if tool not in used and not any(start < other_end and end > other for other, other_end in done):
             yield f"asks {cut(text[start:end])}, and {tool} is not called"
+
+
+def phrases_in(text: str, book: Phrasebook, offered: frozenset[str]) -> list[tuple[str, int, int]]:
+    """The phrases of ``book`` in ``text`` for ``offered`` tools: for each the tool, the first character and the end."""
+    return [
+        (tool, match.start(), match.end())
+        for part in (book.actions, book.questions)
+        for key, templates in part.items()
+        if (tool := key.partition(".")[0]) in offered
+        for template in templates
+        for match in _phrase(template, offered).finditer(text)
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _phrase(template: str, tools: frozenset[str]) -> re.Pattern[str]:
+    thing = rf"(?:{ARTICLE}{_WORD}(?: (?:of |about |from |on )?{_WORD}){{0,2}}|\d+)"
+    said = SLOT.sub(lambda slot: "" if "=" in slot[1] or slot[1] in tools else slot[0], template)
+    pattern = thing.join(re.escape(piece) for piece in SLOT.split(said)[::2])
+    return re.compile(
+        rf"(?<!\S){pattern}(?=\W*$|\s*[.,;:!?]|\s(?:and|then|also|please|thanks|for|if)\b)", re.IGNORECASE
+    )
 
 
 def _numbers(text: str) -> set[float]:
@@ -97,13 +140,13 @@ def _named(value: Any, words: Words, numbers: set[float]) -> bool:
     counts = _numbers(QUOTED.sub(" ", value))
     if not parts and not counts:
         return len(value_words) > LONG
-    return all(within(words_of(part), words) for part in parts) and counts <= numbers
+    return all(within(words_of(part), words) for part in parts) if parts else counts <= numbers
 
 
 @lru_cache(maxsize=8)
 def _entities(environment: Environment) -> Sequence[str]:
     """Strings in the arguments of known references, without words that describe tools and phrases."""
-    book = environment.phrasebook
+    book = phrases_of(environment)
     common = set(words_of(str([*environment.tools(), book.actions, book.lookups, book.fields, book.questions])))
     values = {
         value

@@ -17,7 +17,6 @@ from coevolve.core.records import Candidate, Verdict
 from coevolve.core.seeding import rng_for
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.registry import make
-from coevolve.stages.verify.foreign_words import courteous, forbids, normal
 from coevolve.stages.verify.judge import Judge
 from tests.unit.stages.verify.test_words import made_in
 
