@@ -142,23 +142,20 @@ def weaknesses(tasks: Sequence[Task], share: float, seed: int) -> set[tuple[str,
 class Erring(ReferencePolicy):
     """Replays references, but takes a look-alike tool or makes no call where a call changes the state.
 
-    It errs in the same way at all tasks of a kind. Where no call changes anything, it errs at the last one.
+    It errs in the same way at all tasks of a kind. If no call changes the state, it errs at calls of the last tool.
     """
 
     def __init__(self, environment: Environment, tasks: Sequence[Task], seed: int) -> None:
         super().__init__(environment)
-        changing = learn(environment, tasks).changing or {task.tools[-1] for task in tasks}
-        keys = {
-            one["function"]["name"]: set(tool_schema(one["function"]).flat()["properties"])
-            for one in environment.tools()
-        }
-        alike = {
-            name: [other for other in sorted(changing - {name}) if keys.get(other) == keys.get(name)]
-            for name in changing
-        }
-        self._demonstrator, self._seed = Unreliable(dict.fromkeys(changing, 1.0), alike), seed
+        schemas = [schema["function"] for schema in environment.tools()]
+        self._keys = {one["name"]: set(tool_schema(one).flat()["properties"]) for one in schemas}
+        self._changing, self._seed = learn(environment, tasks).changing, seed
 
     def planned(self, conversation: Conversation) -> list[list[ToolCall]]:
-        rng = rng_for("mistake", self._seed, *conversation.task.tools)
-        turns = ([self._demonstrator.spoilt(call, rng) for call in turn] for turn in super().planned(conversation))
+        tools, keys = conversation.task.tools, self._keys
+        rng = rng_for("mistake", self._seed, *tools)
+        weak = [name for name in tools if name in self._changing] or tools[-1:]
+        alike = {name: [one for one in keys if one != name and keys[one] == keys.get(name)] for name in weak}
+        demonstrator = Unreliable(dict.fromkeys(weak, 1.0), alike)
+        turns = ([demonstrator.spoilt(call, rng) for call in turn] for turn in super().planned(conversation))
         return [[call for call in turn if call is not None] for turn in turns]
