@@ -37,6 +37,7 @@ from coevolve.stages.base.substitution import Messages, drill, lexicon, substitu
 from coevolve.stages.base.tokenizer import GLUE, build
 from coevolve.stages.train.reference_tokens import replayed
 
+ROUNDS = 4  # most passes over right demonstrations: the more tools and wordings, the more it takes
 STEPS, RATE = 0.4, 3  # factors of the steps and the learning rate of a policy that starts from random weights
 NOISE = 0.02  # standard deviation, so that words with the embedding of the same value differ
 SYMBOLS = string.ascii_letters + string.digits * 4 + " -_.@"
@@ -76,7 +77,7 @@ def make(config: Base, folder: Path, own: Own) -> None:
         """Learn from demonstrations. Returns the success on held-out tasks."""
         examples = []
         for number in range(round(STEPS * steps) * config.batch):
-            rng = rng_for(name, config.seed, number)
+            rng = rng_for(name, config.seed, number, *rounds)
             messages = drill(rng.choice(unused), known, rng) if unused and rng.random() < DRILLS else []
             drawn = draw(rng.choice(tasks), rng.random())
             examples.append(example(tokenizer, messages or substituted(drawn, known, {*names, *known}, rng)))
@@ -93,8 +94,13 @@ def make(config: Base, folder: Path, own: Own) -> None:
         return right[task.task_id]
 
     rate, name = RATE * config.learning_rate, "right demonstrations"
-    solved = learned(name, config.demonstration_steps, rate, reference)
-    print(f"{name}: the policy solves {solved:.2f} of {len(held)} held-out training tasks")
+    rounds: list[int] = []
+    for _ in range(ROUNDS):
+        solved = learned(name, config.demonstration_steps, rate, reference)
+        print(f"{name}: the policy solves {solved:.2f} of {len(held)} held-out training tasks")
+        if solved > TARGET:
+            break
+        rounds.append(len(rounds))
     if solved > TARGET and config.unreliable_steps:
         weak, errs = weaknesses(tasks, 1 - TARGET / solved, config.seed), Erring(environment, tasks, config.seed)
         episodes = rollout(errs, environment, [RolloutRequest(task, 0) for task in tasks], limits)

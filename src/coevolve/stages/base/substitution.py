@@ -1,12 +1,10 @@
 """Put other values in the places of a demonstration's values, so that a policy learns to copy values instead of knowing them."""
 
-import ast
 import random
 import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from coevolve.core.task import ToolCall
@@ -68,10 +66,7 @@ def _given(messages: Messages) -> Iterator[tuple[str, Any]]:
 def _shown(messages: Messages) -> Iterator[tuple[str, Any]]:
     for message in messages:
         if message["role"] == "tool":
-            content = observed(message["content"])
-            with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-                content = list(leaves(ast.literal_eval(message["content"])))  # a method's answer as Python writes it
-            yield from _values(content)
+            yield from _values(observed(message["content"]))
 
 
 def _values(found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
