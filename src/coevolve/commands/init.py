@@ -34,7 +34,7 @@ the commands to type next.
   coevolve init DIR --environment sql --method genenv
 """
 WARM_STEPS = 100  # most steps in which the tiny policy learns a user's own tools from references
-WHY = "supervised steps on your references first: the tiny policy does not know your tools"
+WHY = "most supervised steps on your references; warm.until (0.5) ends them"
 MOST = 256  # tasks of an environment that a new project starts from
 FIRST = ("", "seed", "iterations", "warm", "train", "verify", "grpo")  # "" is the comment that opens the file
 HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")

@@ -10,6 +10,7 @@ FIRST = ("Anna", "Boris", "Carla", "David", "Elena", "Farid", "Greta", "Henry", 
 LAST = ("Berg", "Costa", "Diaz", "Evans", "Fischer", "Greco")
 SUBJECTS = ("broken kettle", "late delivery", "wrong invoice", "missing parcel", "lost password", "scratched table")
 AGENTS = {"mia": "billing", "noah": "shipping", "olga": "accounts", "paul": "returns"}
+REASONS = ("customer is angry", "second complaint", "legal threat")
 STATUSES = ("open", "pending", "resolved", "closed")
 SPLITS = ("seed", "validation", "test", "hard")
 
@@ -125,7 +126,7 @@ def ask(kind: str, rng: random.Random, start: dict):
             ToolCall("refund", {"ticket_id": number, "amount": amount}),
         ]
     if kind == "escalate":
-        reason = rng.choice(("customer is angry", "second complaint", "legal threat"))
+        reason = rng.choice(REASONS)
         return f"escalate ticket {number} with the reason {reason}", [
             ToolCall("escalate", {"ticket_id": number, "reason": reason})
         ]
