@@ -13,7 +13,7 @@ from coevolve.environments.chains import replay
 from coevolve.environments.environment import Environment
 from coevolve.environments.manner import manner_of, phrases_of
 from coevolve.environments.methods import MethodEnvironment, Question
-from coevolve.environments.phrase_generator import PhraseListener, Undescribable, instruct, instructions, sentence_of
+from coevolve.environments.phrase_generator import Undescribable, instruct, instructions, sentence_of
 from coevolve.environments.registry import make
 from tests.unit.environments.helpdesk import Helpdesk
 
@@ -116,7 +116,7 @@ def test_learned_phrases_describe_the_tasks_that_taught_them(name: str) -> None:
             if ended or not chain:
                 continue
             asks = [row for row in range(len(chain)) if changed[row]] or [len(chain) - 1]
-            pattern = instructions(chain, asks, [], manner.book, PhraseListener())
+            pattern = instructions(chain, asks, None, manner.book)
             described += pattern.fullmatch(task.turns[0]) is not None
     assert described >= 0.9 * len(tasks), f"{described} of {len(tasks)}"
 

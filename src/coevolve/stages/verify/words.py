@@ -116,8 +116,9 @@ class _Echo(random.Random):
 
 @lru_cache(maxsize=256)
 def _said(text: str) -> list[str]:
-    """The words of ``text`` that have a part in a request."""
-    return [word for word in words_of(text) if word not in IDLE]
+    """The words of ``text`` that have a part in a request, with numbers in digits."""
+    words = [word for word in words_of(text) if word not in IDLE]
+    return [str(NUMERALS.index(word)) if word in NUMERALS else word for word in words]
 
 
 def _edits(text: str, sentence: str) -> tuple[list[str], int]:
