@@ -102,7 +102,7 @@ def phrases_in(text: str, book: Phrasebook, offered: frozenset[str]) -> list[tup
     """The phrases of ``book`` in ``text`` for ``offered`` tools: for each the tool, the first character and the end."""
     return [
         (tool, match.start(), match.end())
-        for part in (book.actions, book.questions)
+        for part in (book.actions, book.questions, {tool: [sentence] for tool, sentence in book.sentences.items()})
         for key, templates in part.items()
         if (tool := key.partition(".")[0]) in offered
         for template in templates
