@@ -33,6 +33,7 @@ COUNTED = Meaning(LEXICON, frozenset({"count", "boxes", number(3)}), [frozenset(
         ("how many cheapest boxes", "says 'cheapest', for which its reference has no place"),
         ("how many boxes, 4", "says '4', for which its reference has no place"),
         ("how many boxes don't", "says 'not', for which its reference has no place"),
+        ("banana violin many", "is no sentence: most of its words are unknown"),
         ("how many, which boxes", "says 'which boxes', for which its reference has no place"),
     ],
 )
@@ -65,3 +66,13 @@ def test_every_word_is_heard_or_unknown(text: str) -> None:
     heard = hear(text, LEXICON)
     assert heard.unknown or all(senses for _, senses in heard.phrases)
     assert unfitting(text, Meaning(LEXICON, frozenset(), [])) is not None or heard.unknown
+
+
+def test_words_beside_unknown_ones_must_name_the_values() -> None:
+    rome = Meaning(
+        {**LEXICON, "Rome": [frozenset({value("Rome")})]},
+        frozenset({"boxes", value("Rome")}),
+        [frozenset({value("Rome")})],
+    )
+    assert unfitting("cheapest boxes in Rome", rome) is None and unfitting("some cheapest boxes of rome", rome) is None
+    assert unfitting("some cheapest boxes of it", rome) == "does not say 'value rome'"

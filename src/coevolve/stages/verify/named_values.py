@@ -14,7 +14,7 @@ from coevolve.environments.manner import phrases_of
 from coevolve.environments.phrase_generator import ARTICLE, SLOT
 
 QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"")
-NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:[.,]\d+)*")
+NUMBER = re.compile(r"(?<![\w.-])(-?\d+(?:,\d{3}(?!\d))*(?:\.\d+)?)(%?)")
 LONG = 8  # most words of a value that an instruction must name literally
 SHOWN = 160  # most characters of an instruction in a reason
 _FUNCTION_WORDS = """
@@ -76,7 +76,9 @@ def unused(text: str, environment: Environment, chain: Sequence[CallOutcome]) ->
     for name in _names(text, environment):
         if not within(words_of(name), words):
             yield f"names {cut(name)}, which no call uses"
-    for number in sorted(_numbers(text) - numbers):
+    for number in sorted(_numbers(text.replace("%", "")) - numbers):
+        if "%" in text and number / 100 in numbers:
+            continue
         yield f"names {number:g}, which no call uses"
 
 
@@ -100,7 +102,7 @@ def phrases_in(text: str, book: Phrasebook, offered: frozenset[str]) -> list[tup
     """The phrases of ``book`` in ``text`` for ``offered`` tools: for each the tool, the first character and the end."""
     return [
         (tool, match.start(), match.end())
-        for part in (book.actions, book.questions)
+        for part in (book.actions, book.questions, {tool: [sentence] for tool, sentence in book.sentences.items()})
         for key, templates in part.items()
         if (tool := key.partition(".")[0]) in offered
         for template in templates
@@ -119,7 +121,9 @@ def _phrase(template: str, tools: frozenset[str]) -> re.Pattern[str]:
 
 
 def _numbers(text: str) -> set[float]:
-    return {float(number.replace(",", "")) for number in NUMBER.findall(text) if number.count(".") < 2}
+    """The numbers in ``text``; for a percentage also its share of 1."""
+    found = [(float(number.replace(",", "")), percent) for number, percent in NUMBER.findall(text)]
+    return {number for number, _ in found} | {number / 100 for number, percent in found if percent}
 
 
 def within(part: Words, whole: Words) -> bool:
@@ -134,13 +138,18 @@ def _named(value: Any, words: Words, numbers: set[float]) -> bool:
     if isinstance(value, int | float):
         return float(value) in numbers
     value_words = words_of(value)
-    if within(value_words, words):
+    named = _singular(words_of(value.partition(",")[0]))  # "New York, NY" is New York
+    if named and within(named, _singular(words)):
         return True
     parts = [single or other for single, other in QUOTED.findall(value)]
     counts = _numbers(QUOTED.sub(" ", value))
     if not parts and not counts:
         return len(value_words) > LONG
     return all(within(words_of(part), words) for part in parts) if parts else counts <= numbers
+
+
+def _singular(words: Words) -> Words:
+    return tuple(word.removesuffix("s") for word in words)
 
 
 @lru_cache(maxsize=8)

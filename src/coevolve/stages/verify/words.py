@@ -43,6 +43,7 @@ from coevolve.stages.verify.named_values import (
 NAME = "words_match"
 OPTIONAL = 3  # most calls that the words may omit in any combination
 STEM = 4  # letters at the beginning that the forms of a word share
+LONGEST = 1000  # most characters of a sentence of an environment's language
 NEAR = 2  # most words by which a text differs from a sentence of which it is a corruption
 _COURTESIES = (
     "please kindly thanks thank thx ok okay just now hi hello hey could can would will you i need want like go first so"
@@ -70,7 +71,8 @@ def words_match(environment: Environment, session: Session, candidate: Candidate
     meaning = environment.meaning(task)
     asks, questions = _asked(session, candidate, played)
     sentences = list(meaning.sentences) if meaning is not None else []
-    for rows, question in product(asks if len(task.turns) == 1 else (), questions):
+    is_sentence = len(task.turns) == 1 and len(text) <= LONGEST
+    for rows, question in product(asks if is_sentence else (), questions):
         with suppress(Undescribable):
             sentences.append(instruct(chain, rows, question, book, _Echo(text)))
             if instructions(chain, rows, question, book).fullmatch(text):
@@ -116,8 +118,9 @@ class _Echo(random.Random):
 
 @lru_cache(maxsize=256)
 def _said(text: str) -> list[str]:
-    """The words of ``text`` that have a part in a request."""
-    return [word for word in words_of(text) if word not in IDLE]
+    """The words of ``text`` that have a part in a request, with numbers in digits."""
+    words = [word for word in words_of(text) if word not in IDLE]
+    return [str(NUMERALS.index(word)) if word in NUMERALS else word for word in words]
 
 
 def _edits(text: str, sentence: str) -> tuple[list[str], int]:

@@ -50,7 +50,7 @@ def test_environment_that_reads_instructions_decides_by_their_effect() -> None:
 def test_values_are_searched_inside_statements() -> None:
     assert not reason(sql("who is from Kiel?", KIEL), values=True)
     assert "'Graz'" in reason(sql("who is from Graz?", KIEL), values=True)
-    assert "which its words do not say" in reason(sql("whoever hails from there", KIEL), values=True)
+    assert "'value kiel'" in reason(sql("which customers live there?", KIEL), values=True)
 
 
 def test_second_question_is_found_even_if_it_changes_nothing() -> None:

@@ -115,7 +115,7 @@ def test_each_gate_states_its_reason(make_it: Callable[[], Candidate], gate: str
 def test_preconditions_need_not_be_asked_for() -> None:
     seed = unlocked("wallet", locked=True)
     calls = [ToolCall("unlock", {"app": "wallet"}), ToolCall("top_up", {"amount": 7}), DONE]
-    (found,) = verdict([line(candidate("add 7 to what the wallet holds", calls, [[0, 1]], seed))])
+    (found,) = verdict([line(candidate("let the wallet hold 7 more", calls, [[0, 1]], seed))])
     assert found.accepted, failed(found)
 
 

@@ -76,14 +76,17 @@ def test_synthesized_instructions_pass(made: list[Candidate]) -> None:
 
 def test_instruction_of_another_chain_is_rejected(made: list[Candidate]) -> None:
     """Each candidate gets the instruction of its neighbour, which asks for something else."""
-    swapped = 0
+    values = not world_of(made[0].task.environment).phrasebook.actions
+    swapped, passed = 0, []
     for one, other in pairwise(made):
         old = one.task
         task = Task.create(old.environment, old.split, other.task.turns, old.world, old.reference)
         if old.calls != other.task.calls:
             swapped += 1
-            assert reason(Candidate("x", task, one.asks)), (other.task.turns, old.calls)
-    assert swapped > 40
+            gate = outcome(Candidate("x", task, one.asks), values)
+            unknown = values and gate.passed is None  # neither words nor calls have a value
+            passed += [] if gate.passed is False or unknown else [(other.task.turns, old.calls)]
+    assert swapped > 40 and passed == []
 
 
 @pytest.mark.parametrize(
@@ -96,21 +99,26 @@ def test_instruction_of_another_chain_is_rejected(made: list[Candidate]) -> None
         "please lock the wallet app",  # something else altogether
     ],
 )
-def test_corrupted_phrase_is_rejected_with_the_right_one(text: str) -> None:
+def test_corrupted_phrase_is_rejected(text: str) -> None:
     assert not reason(party("please add party on monday"))
-    found = reason(party(text))
-    assert repr(text) in found
-    right = found.partition("the words for its reference are")[2]
-    assert "party" in right and "monday" in right
+    assert reason(party(text))
 
 
-def test_free_words_are_checked_only_by_values() -> None:
+def test_added_words_are_rejected_with_the_right_sentence() -> None:
+    found = reason(party("please do not add party on monday"))
+    assert (
+        found == "says 'please do not add party on monday', but the words for its reference are 'add party on monday'"
+    )
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_free_words_must_name_the_values_and_no_other(values: bool) -> None:
     right, wrong = "i'd like a party in my planner for monday", "i'd like a party in my planner for tuesday"
-    assert not reason(party(right)) and not reason(party(wrong))
-    assert not reason(party(right), values=True)
-    assert "add_event.day is 'monday', which its words do not say" in reason(party(wrong), values=True)
-    assert "names 3, which no call uses" in reason(party(f"{right} at 3"), values=True)
-    assert "decline_event is not called" in reason(party(f"{right} , turn down the party"), values=True)
+    assert not reason(party(right), values)
+    assert "add_event.day is 'monday', which its words do not say" in reason(party(wrong), values)
+    assert "names 3, which no call uses" in reason(party(f"{right} at 3"), values)
+    assert "decline_event is not called" in reason(party(f"{right} , turn down the party"), values)
+    assert "balance is not called" in reason(party(f"{right} , tell me the balance of the wallet"), values)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +126,7 @@ def test_free_words_are_checked_only_by_values() -> None:
     [
         ("Please plan a party for Monday.", True),
         ("I'd love to host a party this monday, note that somewhere.", None),
-        ("pay attention to the party", None),
+        ("pay attention to the party", False),
         ("Please plan a party for Tuesday.", False),
         ("cancel the party!", False),
     ],
@@ -154,15 +162,17 @@ class Lamps(MethodEnvironment):
 
 
 def test_values_stay_unchecked_if_words_and_calls_have_none() -> None:
+    """The words of training tasks are the language of an environment without a phrasebook."""
     world = Lamps()
+    dark = Task.create("lamps", "x", ["it is too dark in this room"], {"lit": False}, [[ToolCall("toggle")]])
     with closing(world.open()) as session:
         gates = [
             words_match(world, session, Candidate("c", task, []), Played(*replay(session, task)), values=True)
-            for task in world.tasks("seed")
+            for task in (dark, *world.tasks("seed"))
         ]
-    assert [gate.passed for gate in gates] == [None, False, True]
+    assert [gate.passed for gate in gates] == [None, True, False, True]
     assert gates[0].reason == "its words and the calls that they must name have no names or numbers to compare"
-    assert "names 3, which no call uses" in gates[1].reason
+    assert "the words for its reference are 'make it bright'" in gates[2].reason
     verdict = Verdict("c", "t", True, [gates[0]])
     assert unchecked([verdict]) == {"words_match": 1}
 
@@ -174,8 +184,8 @@ def test_answer_that_no_lookup_found_is_not_asked_for(text: str, asks: list[list
     assert reason(spoken(text, calls, asks))
 
 
-def test_claimed_call_must_be_mentioned() -> None:
-    """The instruction may omit unlocking, but a candidate that claims it must mention it."""
+def test_call_that_enables_another_need_not_be_mentioned() -> None:
+    """The instruction may omit unlocking. If a candidate claims it, other words are not in the language."""
     locked = next(
         seed
         for seed in range(100)
@@ -186,7 +196,7 @@ def test_claimed_call_must_be_mentioned() -> None:
     for text in (both, short):
         assert outcome(spoken(text, calls, [], locked)).passed is True
     assert outcome(spoken(both, calls, [[0, 0], [0, 1]], locked)).passed is True
-    assert outcome(spoken(short, calls, [[0, 0], [0, 1]], locked)).passed is False
+    assert outcome(spoken(short, calls, [[0, 0], [0, 1]], locked)).passed is None
 
 
 def test_shifted_variant_is_read_by_the_same_phrases() -> None:

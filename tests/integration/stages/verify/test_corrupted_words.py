@@ -3,7 +3,7 @@
 import pytest
 
 from coevolve.core.records import Candidate
-from tests.unit.stages.verify.test_foreign_words import (  # noqa: F401
+from tests.unit.stages.verify.test_corrupted_words import (  # noqa: F401
     sound_in,
     test_corrupted_instructions_are_refused_and_sound_ones_are_not,
     test_no_claim_lets_the_instruction_of_another_task_pass,

@@ -18,13 +18,15 @@ from coevolve.core.seeding import rng_for
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.registry import make
 from coevolve.stages.verify.judge import Judge
+from tests.unit.environments.helpdesk import Helpdesk
 from tests.unit.stages.verify.test_words import made_in
 
 Corruption = Callable[[str, random.Random], str]
 RANDOM = ("zzz", "banana", "qwvx", "violin", "umbrella")
-judge = cache(Judge)
+WORLDS = {"helpdesk": Helpdesk()}  # learns its phrases from its training tasks
 HIDDEN = {
     "miniworld": ToolCall("add_contact", {"name": "Zoe", "city": "Oslo"}),
+    "helpdesk": ToolCall("add_note", {"text": "call back at noon"}),
     "shop": ToolCall("query", {"sql": "UPDATE products SET stock = stock + 7 WHERE name = 'rake'"}),
     "library": ToolCall("query", {"sql": "UPDATE books SET copies = copies + 7 WHERE id = 1"}),
 }
@@ -57,20 +59,27 @@ def everything(candidate: Candidate) -> Candidate:
     return replace(candidate, asks=[list(position) for position in candidate.task.positions])
 
 
+@cache
+def judge(name: str) -> Judge:
+    own = WORLDS.get(name)
+    return Judge(name, words="values" if own else "language", world=own)
+
+
 def verdict(candidate: Candidate) -> Verdict:
     return judge(candidate.task.environment).judge(json.dumps(asdict(candidate))).verdict
 
 
 def sound_in(name: str) -> list[Candidate]:
     """The environment's tasks, and for miniworld synthesized tasks that pass every gate."""
-    own = [Candidate(task.task_id, task, []) for task in make(name).tasks("seed")[:24]]
+    world = WORLDS.get(name) or make(name)
+    own = [Candidate(task.task_id, task, []) for task in world.tasks("seed")[:24]]
     made = made_in(name, 24, 20) if name == "miniworld" else []
     return [candidate for candidate in [*own, *made] if verdict(candidate).accepted]
 
 
-@pytest.fixture(scope="module")
-def sound() -> list[Candidate]:
-    return sound_in("miniworld")
+@pytest.fixture(scope="module", params=["miniworld", "helpdesk"])
+def sound(request: pytest.FixtureRequest) -> list[Candidate]:
+    return sound_in(request.param)
 
 
 @pytest.mark.parametrize("kind", SAID)
@@ -105,7 +114,9 @@ def test_no_claim_lets_the_instruction_of_another_task_pass(sound: list[Candidat
 
 def test_unmentioned_change_fails_whatever_is_claimed(sound: list[Candidate]) -> None:
     for candidate in sound:
-        hidden = HIDDEN[candidate.task.world.get("domain", "miniworld")]
+        hidden = HIDDEN[candidate.task.world.get("domain", candidate.task.environment)]
+        tickets = [call.arguments["ticket_id"] for call in candidate.task.calls if "ticket_id" in call.arguments]
+        hidden = ToolCall(hidden.name, {**hidden.arguments, "ticket_id": tickets[0]}) if tickets else hidden
         *calls, last = candidate.task.reference[0]
         calls += [hidden, last] if last.name in ("complete_task", "submit") else [last, hidden]
         made = said(candidate, candidate.task.turns[0], calls)
@@ -123,27 +134,6 @@ def test_claim_only_adds_duties(data: st.DataObject) -> None:
     asks = [position for position in positions if position not in left_out]
     if not verdict(bare).accepted:
         assert not verdict(replace(bare, asks=asks)).accepted
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("do not archive the mail", "do not"),
-        ("please don't archive it", "don't"),
-        ("archive the mail, do not.", "do not"),
-        ("don't forget to archive the mail", ""),
-        ("I don't need the mail: archive it", ""),
-        ("say no to the party", ""),
-    ],
-)
-def test_prohibition_begins_or_ends_an_instruction(text: str, shown: str) -> None:
-    assert forbids(text) == shown
-
-
-def test_courtesies_and_commas_are_ignored() -> None:
-    assert courteous("Hi, could you please archive it, thanks!") == "archive it"
-    assert normal("Archive it, then pay Ana, please") == "Archive it , then pay Ana"
-    assert normal("pay Ana, who lives in Rome, 1,000") == "pay Ana who lives in Rome 1,000"
 
 
 @pytest.mark.parametrize("words", ["please " * 20_000, "not " * 30_000])
