@@ -152,7 +152,6 @@ class Lamps(MethodEnvironment):
 
 
 def test_values_stay_unchecked_if_words_and_calls_have_none() -> None:
-    """The words of training tasks are the language of an environment without a phrasebook."""
     world = Lamps()
     dark = Task.create("lamps", "x", ["it is too dark in this room"], {"lit": False}, [[ToolCall("toggle")]])
     with closing(world.open()) as session:
