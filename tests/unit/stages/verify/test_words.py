@@ -93,22 +93,13 @@ def test_instruction_of_another_chain_is_rejected(made: list[Candidate]) -> None
     "text",
     [
         "add party on tuesday",  # another value
-        "cancel the party",  # another tool
+        "please do not add party on monday",
         "add workshop on monday",  # another thing
         "add party on monday and lock the wallet app",  # more
-        "please lock the wallet app",  # something else altogether
     ],
 )
 def test_corrupted_phrase_is_rejected(text: str) -> None:
-    assert not reason(party("please add party on monday"))
-    assert reason(party(text))
-
-
-def test_added_words_are_rejected_with_the_right_sentence() -> None:
-    found = reason(party("please do not add party on monday"))
-    assert (
-        found == "says 'please do not add party on monday', but the words for its reference are 'add party on monday'"
-    )
+    assert reason(party(text)) and not reason(party("please add party on monday"))
 
 
 @pytest.mark.parametrize("values", [False, True])
@@ -126,7 +117,6 @@ def test_free_words_must_name_the_values_and_no_other(values: bool) -> None:
     [
         ("Please plan a party for Monday.", True),
         ("I'd love to host a party this monday, note that somewhere.", None),
-        ("pay attention to the party", False),
         ("Please plan a party for Tuesday.", False),
         ("cancel the party!", False),
     ],
@@ -162,7 +152,6 @@ class Lamps(MethodEnvironment):
 
 
 def test_values_stay_unchecked_if_words_and_calls_have_none() -> None:
-    """The words of training tasks are the language of an environment without a phrasebook."""
     world = Lamps()
     dark = Task.create("lamps", "x", ["it is too dark in this room"], {"lit": False}, [[ToolCall("toggle")]])
     with closing(world.open()) as session:
