@@ -63,12 +63,13 @@ def make(config: Base, folder: Path, own: Own) -> None:
     unused = [function for function in functions if not any(function["name"] in task.tools for task in tasks)]
     for key, value in (leaf for task in tasks for call in task.calls for leaf in leaves(call.arguments)):
         known[key].append(value)
-    tokenizer = build(lexicon(functions, right.values()), [])
+    words = lexicon(functions, right.values())
+    tokenizer = build(words, [])
     parent, like = resource("policies/base"), Base(layers=config.layers, hidden=config.hidden, heads=config.heads)
     if like != Base() or not parent.is_dir():  # another shape, or the repository, where DVC has removed the old output
         make_embedded(like, parent := folder)
     model = transplanted(parent, tokenizer, config)
-    symbols = [tokenizer.convert_tokens_to_ids(symbol) for symbol in SYMBOLS]
+    symbols = tokenizer.convert_tokens_to_ids([*words, *rng_for("symbols", config.seed).choices(SYMBOLS, k=len(words))])
     count = round(STEPS * config.copy_steps) * config.copy_batch
     copies = copy_examples(tokenizer, symbols, count, COPY_LENGTHS, rng_for("copying", config.seed))
     supervise(model, tokenizer, copies, config.copy_batch, RATE * config.learning_rate, "copying")
