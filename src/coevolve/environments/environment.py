@@ -99,7 +99,7 @@ class Phrasebook:
     fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
     questions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     sentences: Mapping[str, str] = field(default_factory=dict)
-    revealed: frozenset[str] = frozenset()
+    revealed: Sequence[str] = ()
     openers: Sequence[str] = OPENERS
     closers: Sequence[str] = CLOSERS
     connectives: Sequence[str] = CONNECTIVES

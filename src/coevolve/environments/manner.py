@@ -243,9 +243,7 @@ class _Reader:
             fields=own.fields,
             questions={**found["questions"], **own.questions},
             sentences={**sentences, **own.sentences},
-            revealed=frozenset(
-                f"{tool}.{path}" for tool, path in self._origins if not self._mostly_given((tool, path))
-            ),
+            revealed=tuple(f"{tool}.{path}" for tool, path in self._origins if not self._mostly_given((tool, path))),
             openers=("",),
             closers=("",),
             connectives=CONNECTIVES,
@@ -278,7 +276,7 @@ def _best(counted: Counter[str]) -> list[str]:
     return common or sorted(counted)
 
 
-def _revealed(calls: Sequence[CallOutcome], text: str) -> frozenset[str]:
+def _revealed(calls: Sequence[CallOutcome], text: str) -> tuple[str, ...]:
     """The ``tool.argument`` pairs besides identifiers whose values a lookup told: alone, or with a field that ``text`` names."""
     found = set()
     for row, call in enumerate(calls):
@@ -286,7 +284,7 @@ def _revealed(calls: Sequence[CallOutcome], text: str) -> frozenset[str]:
             origin = origin_of(path, value, calls, row)
             if origin and (origin.alone or any(_spans(one, text) for one in origin.distinct.values())):
                 found.add(f"{call.name}.{path}")
-    return frozenset(found)
+    return tuple(sorted(found))
 
 
 def _used(calls: Sequence[CallOutcome], row: int, book: Phrasebook) -> bool:

@@ -55,8 +55,7 @@ class WorkerEnvironment(Environment):
         self.panels = tuple(about["panels"])
         self.more_splits = tuple(about["more_splits"])
         self.quarantine = about["quarantine"]
-        book = about["phrasebook"]
-        self.phrasebook = Phrasebook(**{**book, "revealed": frozenset(book["revealed"])})
+        self.phrasebook = Phrasebook(**about["phrasebook"])
         self.goals = tuple(about["goals"])
         self.license = about["license"]
         self._tools: list[dict[str, Any]] = about["tools"]

@@ -51,7 +51,7 @@ class WorkerServer:
             "tools": list(one.tools()),
             "capacity": one.capacity,
             "quarantine": dict(one.quarantine),
-            "phrasebook": {**asdict(one.phrasebook), "revealed": sorted(one.phrasebook.revealed)},
+            "phrasebook": asdict(one.phrasebook),
             "goals": list(one.goals),
             "license": one.license,
         }
