@@ -86,7 +86,7 @@ def test_instruction_of_another_chain_is_rejected(made: list[Candidate]) -> None
             gate = outcome(Candidate("x", task, one.asks), values)
             unknown = values and gate.passed is None  # neither words nor calls have a value
             passed += [] if gate.passed is False or unknown else [(other.task.turns, old.calls)]
-    assert swapped > 40 and passed == []
+    assert swapped >= 40 and passed == []
 
 
 @pytest.mark.parametrize(
