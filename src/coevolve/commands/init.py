@@ -82,7 +82,7 @@ def _tools() -> None:
 
 def _environment(given: str, project: Path) -> "Environment":
     """The environment. If ``given`` is FILE.py:CLASS, copy the file into ``project``."""
-    from coevolve.environments.registry import make_from, opened
+    from coevolve.environments.registry import opened
     from coevolve.environments.template import declare
 
     path, _, maker = given.partition(":")
@@ -97,8 +97,7 @@ def _environment(given: str, project: Path) -> "Environment":
         raise CoevolveError(
             f"--environment {given}: Python cannot import {file.name}; use letters, digits and underscores in its name"
         )
-    sys.path.insert(0, str(file.resolve().parent))
-    environment = make_from(f"{file.stem}:{maker}")
+    environment = opened(given)
     shutil.copy2(file, project / file.name)
     declare(environment.name, file.stem, maker, project)
     return environment

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from coevolve.core.task import CallOutcome, Task, ToolCall
@@ -106,13 +107,8 @@ def source_of(key: str, value: Any, chain: Sequence[CallOutcome], before: int, s
     value that is not an identifier counts only if its observation holds no other value of that name, because words
     could not tell the two apart.
     """
-    if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, str) and len(value) < 2):
-        return None
-    for position in range(before - 1, -1, -1):
-        call = chain[position]
-        if not call.ok or any(given == value for _, given in leaves(call.arguments)):
-            continue
-        results = observed(call.observation)
+    for position in _may_reveal(value, chain, before):
+        results = observed(chain[position].observation)
         for name, revealed in results:
             same = revealed == value and type(revealed) is type(value)
             if not same or not (isinstance(value, str) or name == key or is_identifier(key)):
@@ -120,6 +116,16 @@ def source_of(key: str, value: Any, chain: Sequence[CallOutcome], before: int, s
             if is_identifier(key) or not single or _alone(name, results):
                 return position
     return None
+
+
+def _may_reveal(value: Any, chain: Sequence[CallOutcome], before: int) -> Iterator[int]:
+    """The calls before ``before``, the last first, whose observation may reveal ``value``: accepted, and without it as argument."""
+    if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, str) and len(value) < 2):
+        return
+    for position in range(before - 1, -1, -1):
+        call = chain[position]
+        if call.ok and not any(given == value for _, given in leaves(call.arguments)):
+            yield position
 
 
 def _alone(name: str, results: Sequence[tuple[str, Any]]) -> bool:
@@ -142,19 +148,25 @@ class Revealed:
 KEY, VALUE = "key", "value"
 
 
-def found_in(data: Any, name: str = "", record: Mapping[str, Any] | None = None) -> Iterator[Revealed]:
+@lru_cache(maxsize=4096)
+def shown_in(observation: str) -> tuple[Revealed, ...]:
+    """The scalars in an observation, each with its record."""
+    return tuple(_shown(data_of(observation)))
+
+
+def _shown(data: Any, name: str = "", record: Mapping[str, Any] | None = None) -> Iterator[Revealed]:
     """The scalars of ``data``, each with its record. Items of a list carry the list's field and its record."""
     if isinstance(data, dict):
         own = {str(key): value for key, value in data.items() if not isinstance(value, dict | list | tuple)}
         for key, value in data.items():
-            yield from found_in(value, str(key), {other: own[other] for other in own if other != str(key)})
+            yield from _shown(value, str(key), {other: own[other] for other in own if other != str(key)})
         for key, value in data.items():
             beside = value if isinstance(value, dict) else {VALUE: value}
             scalars = {str(other): one for other, one in beside.items() if not isinstance(one, dict | list | tuple)}
             yield Revealed(KEY, str(key), scalars)
     elif isinstance(data, list | tuple):
         for inner in data:
-            yield from found_in(inner, name, record)
+            yield from _shown(inner, name, record)
     else:
         yield Revealed(name, data, record or {})
 
@@ -177,13 +189,8 @@ def origin_of(key: str, value: Any, chain: Sequence[CallOutcome], before: int) -
 
     In contrast to ``source_of``, a key of a mapping counts, and so does one of several values, if its record tells it apart.
     """
-    if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, str) and len(value) < 2):
-        return None
-    for position in range(before - 1, -1, -1):
-        call = chain[position]
-        if not call.ok or any(given == value for _, given in leaves(call.arguments)):
-            continue
-        places = list(found_in(data_of(call.observation)))
+    for position in _may_reveal(value, chain, before):
+        places = shown_in(chain[position].observation)
         same = [one for one in places if one.value == value and type(one.value) is type(value)]
         same = [
             one for one in same if isinstance(value, str) or one.field == key.rsplit(".", 1)[-1] or is_identifier(key)

@@ -9,8 +9,8 @@ every alternative makes the pattern.
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -119,10 +119,7 @@ def _joined(parts: Sequence[str], connective: str, book: Phrasebook) -> str:
 def _parts(
     chain: Sequence[CallOutcome], asks: Sequence[int], question: Question | None, book: Phrasebook, voice: _Voice
 ) -> list[str]:
-    if book.complete:
-        parts = [_action(chain, position, book, voice) for position in asks]
-    else:
-        parts = [_action(chain, row, book, voice, asks[:number]) for number, row in enumerate(asks)]
+    parts = [_action(chain, row, book, voice, asks[:number]) for number, row in enumerate(asks)]
     return parts if question is None else [*parts, _question(chain, question, book, voice)]
 
 
@@ -188,20 +185,15 @@ def constant(slot: str, value: Any) -> str:
     return f"{slot}={json.dumps(value, ensure_ascii=False)}".translate({ord("{"): "(", ord("}"): ")"})
 
 
-def fits(template: str, chain: Sequence[CallOutcome], position: int, book: Phrasebook | None = None) -> bool:
-    """Whether the slots of ``template`` give every value of the call at ``position``, and nothing else.
-
-    Without ``book``, an earlier call may reveal any value.
-    """
+def fits(template: str, chain: Sequence[CallOutcome], position: int, book: Phrasebook) -> bool:
+    """Whether the slots of ``template`` give every value of the call at ``position``, and nothing else."""
     slots = SLOT.findall(template)
     return _given(frozenset(slots), chain, position, book) == set(slots)
 
 
-def told_by(
-    path: str, value: Any, chain: Sequence[CallOutcome], position: int, book: Phrasebook | None
-) -> Origin | None:
+def told_by(path: str, value: Any, chain: Sequence[CallOutcome], position: int, book: Phrasebook) -> Origin | None:
     """The origin of a value that users leave to a lookup. Other values of a call may coincide with what a lookup shows."""
-    left = book is None or is_identifier(path) or f"{chain[position].name}.{path}" in book.revealed
+    left = is_identifier(path) or f"{chain[position].name}.{path}" in book.revealed
     return origin_of(path, value, chain, position) if left else None
 
 
@@ -209,7 +201,7 @@ def _given(
     slots: frozenset[str],
     chain: Sequence[CallOutcome],
     position: int,
-    book: Phrasebook | None,
+    book: Phrasebook,
     before: str = "",
 ) -> set[str] | None:
     """The ``slots`` that give the values of a call; None if a value is missing."""
@@ -251,24 +243,25 @@ def _argument(
         return _chosen(ways, {key: voice.value(_literal(value))}, voice)
     lookup = chain[origin.position]
     described = _described(chain, origin.position, book, voice)
-    known = [one for one in book.lookups.get(lookup.name, ()) if fits(one, chain, origin.position, book)]
-    if known and origin.alone and (is_identifier(key) or origin.field in ("", "id", KEY)):
-        return _chosen(known, described, voice)
-    known = [
-        one for one in book.fields.get(f"{lookup.name}.{origin.field}", ()) if fits(one, chain, origin.position, book)
-    ]
-    if known or is_identifier(key) or origin.field in ("", "id", KEY):
+    things = _fitting(book.lookups.get(lookup.name, ()), chain, origin.position, book)
+    is_thing = is_identifier(key) or origin.field in ("", "id", KEY)  # the value stands for the thing that was found
+    if is_thing and origin.alone and things:
+        return _chosen(things, described, voice)
+    known = _fitting(book.fields.get(f"{lookup.name}.{origin.field}", ()), chain, origin.position, book)
+    if is_thing or known:
         return _chosen(known or [_thing(noun, origin, lookup)], described, voice)
-    owner = [one for one in book.lookups.get(lookup.name, ()) if fits(one, chain, origin.position, book)]
-    thing = _thing(noun_of("id", lookup.name), replace(origin, field="id"), lookup)
-    return _chosen([f"the {spaced(origin.field)} of {one}" for one in owner or [thing]], described, voice)
+    owners = things or [_thing(noun_of("id", lookup.name), origin, lookup)]
+    return _chosen([f"the {spaced(origin.field)} of {one}" for one in owners], described, voice)
 
 
 def _mentioned(
     chain: Sequence[CallOutcome], position: int, key: str, value: Any, book: Phrasebook, earlier: Sequence[int]
 ) -> bool:
-    """Whether the instruction has named an identifier before: a call at ``earlier`` takes it or returned it."""
-    if not earlier or not is_identifier(key):
+    """Whether the instruction has named an identifier before: a call at ``earlier`` takes it or returned it.
+
+    A complete book describes it again.
+    """
+    if book.complete or not earlier or not is_identifier(key):
         return False
     origin = told_by(key, value, chain, position, book)
     taken = (one for row in earlier for _, one in paths(chain[row].arguments))
@@ -321,7 +314,7 @@ def _revealed(chain: Sequence[CallOutcome], source: int, key: str, value: Any, b
     if is_identifier(key) or key in fields or fields[0] in ("", "id"):
         return _lookup(chain, source, book, voice)
     name = chain[source].name
-    templates = _templates(book.fields.get(f"{name}.{fields[0]}", ()), chain[source].arguments)
+    templates = _fitting(book.fields.get(f"{name}.{fields[0]}", ()), chain, source, book)
     if templates:
         return _chosen(templates, _described(chain, source, book, voice), voice)
     return f"{voice.plain(f'the {spaced(fields[0])} of ')}{_lookup(chain, source, book, voice)}"
@@ -335,11 +328,12 @@ def _literal(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _templates(templates: Sequence[str], described: Mapping[str, Any]) -> list[str]:
-    """The templates with exactly these arguments."""
-    return [
-        one for one in templates if all(f"{{{key}}}" in one for key in described) and one.count("{") == len(described)
-    ]
+def _fitting(templates: Sequence[str], chain: Sequence[CallOutcome], position: int, book: Phrasebook) -> list[str]:
+    """The templates that give the values of the call at ``position``; in a complete book each slot is an argument."""
+    if not book.complete:
+        return [one for one in templates if fits(one, chain, position, book)]
+    keys = chain[position].arguments
+    return [one for one in templates if all(f"{{{key}}}" in one for key in keys) and one.count("{") == len(keys)]
 
 
 def spaced(name: str) -> str:
@@ -348,12 +342,11 @@ def spaced(name: str) -> str:
 
 
 def _action(
-    chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice, earlier: Sequence[int] = ()
+    chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice, earlier: Sequence[int]
 ) -> str:
     described = _described(chain, position, book, voice, earlier)
     call = chain[position]
-    ways = book.actions.get(call.name, ())
-    known = _templates(ways, described) if book.complete else [one for one in ways if fits(one, chain, position, book)]
+    known = _fitting(book.actions.get(call.name, ()), chain, position, book)
     again = [key for key, value in paths(call.arguments) if _mentioned(chain, position, key, value, book, earlier)]
     known = [one for one in known if all(f"{{{key}}}" in one for key in again)]  # a description would repeat itself
     if known and not book.complete:
@@ -361,7 +354,7 @@ def _action(
     if known:
         return _chosen(known, described, voice)
     sentence = book.sentences.get(call.name, spaced(call.name))
-    literal = {key: value for key, value in paths(call.arguments) if told_by(key, value, chain, position, book) is None}
+    literal = {key for key, value in paths(call.arguments) if told_by(key, value, chain, position, book) is None}
     return _chosen([from_sentence(sentence, call, literal)], described, voice)
 
 
@@ -382,7 +375,7 @@ TEXTS = ("text", "content", "body", "message", "comment", "description")  # argu
 SETTING = ("set", "change", "update", "mark", "move", "rename", "switch", "turn")
 
 
-def from_sentence(sentence: str, call: CallOutcome, literal: Mapping[str, Any]) -> str:
+def from_sentence(sentence: str, call: CallOutcome, literal: Collection[str]) -> str:
     """A template for ``call`` from what its tool does, in which the arguments take the places of their nouns.
 
     The values of the arguments ``literal`` are said; the others are described.
@@ -441,7 +434,7 @@ def sentence_of(name: str, description: str) -> str:
 def _lookup(chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice) -> str:
     described = _described(chain, position, book, voice)
     name = chain[position].name
-    templates = _templates(book.lookups.get(name, ()), described)
+    templates = _fitting(book.lookups.get(name, ()), chain, position, book)
     if templates:
         return _chosen(templates, described, voice)
     listed = ", ".join(f"{spaced(key)} {{{key}}}" for key in described)
@@ -456,18 +449,13 @@ def _lookup(chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice
 def _question(chain: Sequence[CallOutcome], question: Question, book: Phrasebook, voice: _Voice) -> str:
     call = chain[question.position]
     described = _described(chain, question.position, book, voice)
-    ways = book.questions.get(f"{call.name}.{question.field}", ())
-    known = (
-        _templates(ways, described)
-        if book.complete
-        else [one for one in ways if fits(one, chain, question.position, book)]
-    )
+    known = _fitting(book.questions.get(f"{call.name}.{question.field}", ()), chain, question.position, book)
     if known:
         return _chosen(known, described, voice)
     if book.complete:
         thing = _lookup(chain, question.position, book, voice)
     else:
-        objects = [one for one in book.lookups.get(call.name, ()) if fits(one, chain, question.position, book)]
+        objects = _fitting(book.lookups.get(call.name, ()), chain, question.position, book)
         origin = Origin(question.position, question.field, {}, True)
         plain = _thing(noun_of("id", call.name), origin, call)
         thing = _chosen(objects or [plain], described, voice)

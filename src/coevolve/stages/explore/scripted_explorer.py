@@ -13,7 +13,7 @@ from typing import Any
 from coevolve.core.records import Exploration
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import CallOutcome, Task, ToolCall
-from coevolve.environments.chains import data_of, found_in, is_identifier, observed, origin_of, replay
+from coevolve.environments.chains import is_identifier, observed, origin_of, replay, shown_in
 from coevolve.environments.environment import Environment, Session
 from coevolve.environments.knowledge import Knowledge, fruitless
 from coevolve.environments.manner import Argument, Manner, values_at
@@ -76,8 +76,7 @@ class ScriptedExplorer:
     def _walk(self, request: Request) -> "_Walk":
         session = self._environment.open()
         try:
-            walk = _Walk(self._environment, session, request, self._knowledge, self._config)
-            walk.any_text = self._any_text
+            walk = _Walk(self._environment, session, request, self._knowledge, self._config, self._any_text)
             walk.go()
         finally:
             session.close()
@@ -93,7 +92,13 @@ class _Walk:
     """One episode of the scripted explorer. ``chain`` holds the accepted calls, ``goals`` the tools to use."""
 
     def __init__(
-        self, environment: Environment, session: Session, request: Request, knowledge: Knowledge, config: Explore
+        self,
+        environment: Environment,
+        session: Session,
+        request: Request,
+        knowledge: Knowledge,
+        config: Explore,
+        any_text: dict[Argument, bool],
     ) -> None:
         self.chain: list[CallOutcome] = []
         self.reasons: dict[str, str] = {}
@@ -107,7 +112,7 @@ class _Walk:
         turn = session.reset(start)
         functions = [tool["function"] for tool in turn.tools or []]
         self._start = start
-        self.any_text: dict[Argument, bool] = {}  # whether an argument of a tool that no task uses takes any text
+        self._any_text = any_text  # whether an argument of a tool that no task uses takes any text
         self._schemas: dict[str, ToolSchema] = {one["name"]: tool_schema(one) for one in functions}
         if knowledge.terminal:
             self._schemas.pop(knowledge.terminal, None)
@@ -262,9 +267,7 @@ class _Walk:
                 self._achieve(lookup, "", depth - 1)
             for call in reversed(self.chain):
                 if call.name == lookup:
-                    shown = dict.fromkeys(
-                        one.value for one in found_in(data_of(call.observation)) if one.field == field
-                    )
+                    shown = dict.fromkeys(one.value for one in shown_in(call.observation) if one.field == field)
                     told_apart = [one for one in shown if origin_of(key, one, [call], 1) is not None]
                     return whole.fitting(told_apart, flat)
             return []
@@ -290,7 +293,7 @@ class _Walk:
         return True
 
     def _takes_any_text(self, tool: str, key: str, arguments: Mapping[str, Any]) -> bool:
-        if (tool, key) not in self.any_text:
+        if (tool, key) not in self._any_text:
             calls = [ToolCall(call.name, call.arguments) for call in self.chain]
             with closing(self._environment.open()) as session:
                 values = (arguments[key], NONSENSE)
@@ -300,8 +303,8 @@ class _Walk:
                 known, made_up = (bool(chain) and chain[-1].ok for chain, _, _ in chains)
             if not known and not made_up:
                 return False  # another argument is wrong: this says nothing
-            self.any_text[tool, key] = made_up
-        return self.any_text[tool, key]
+            self._any_text[tool, key] = made_up
+        return self._any_text[tool, key]
 
     def _revealed(self, key: str, sources: Mapping[str, int], whole: ToolSchema, part: Any) -> list[Any]:
         """The fitting values in the latest observation of a source tool that holds any."""

@@ -18,7 +18,7 @@ from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall, task_id_of
 from coevolve.core.terminal import plain
-from coevolve.environments.chains import data_of, found_in, leaves, precondition, replay
+from coevolve.environments.chains import leaves, precondition, replay, shown_in
 from coevolve.environments.environment import Environment, Session, blameless
 from coevolve.stages.verify.library import Library, WorldChange
 from coevolve.stages.verify.words import Played, speaks_of, words_match
@@ -226,7 +226,7 @@ def _needed(
 
 def _used(chain: Sequence[CallOutcome], row: int) -> bool:
     """Whether a later call takes a value that the call at ``row`` returned."""
-    shown = [one.value for one in found_in(data_of(chain[row].observation))]
+    shown = [one.value for one in shown_in(chain[row].observation)]
     return any(value in shown for later in chain[row + 1 :] for _, value in leaves(later.arguments))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from coevolve.core.confusables import seen
 from coevolve.core.task import CallOutcome
-from coevolve.environments.chains import data_of, found_in, leaves, observed, source_of
+from coevolve.environments.chains import leaves, observed, shown_in, source_of
 from coevolve.environments.environment import Environment, Phrasebook
 from coevolve.environments.lexicon import NUMERALS
 from coevolve.environments.manner import phrases_of
@@ -54,7 +54,7 @@ def _given(chain: Sequence[CallOutcome], asked: Sequence[CallOutcome]) -> Iterat
     for row, call in enumerate(chain):
         if call not in asked:
             continue
-        shown = {str(one.value) for earlier in chain[:row] for one in found_in(data_of(earlier.observation))}
+        shown = {str(one.value) for earlier in chain[:row] for one in shown_in(earlier.observation)}
         for key, value in leaves(call.arguments):
             if source_of(key, value, chain, row, single=False) is None and str(value) not in shown:
                 yield call, key, value
