@@ -37,8 +37,8 @@ from coevolve.stages.base.substitution import Messages, drill, lexicon, substitu
 from coevolve.stages.base.tokenizer import GLUE, build
 from coevolve.stages.train.reference_tokens import replayed
 
-ROUNDS, ABLE = 3, 0.5  # most passes over right demonstrations, and the success that ends them: some minutes on one core
-STEPS, RATE = 0.4, 3  # factors of the steps and the learning rate of a policy that starts from random weights
+ROUNDS, ABLE = 2, 0.7  # most passes over right demonstrations, and the success that ends them: some minutes on one core
+COPYING, STEPS, RATE = 0.4, 0.8, 3  # factors of steps and of the learning rate of a policy that starts from random weights
 NOISE = 0.02  # standard deviation, so that words with the embedding of the same value differ
 SYMBOLS = string.ascii_letters + string.digits * 4 + " -_.@"
 DRILLS = 0.1  # share of demonstrations that call a tool which no reference calls
@@ -64,13 +64,14 @@ def make(config: Base, folder: Path, own: Own) -> None:
     for key, value in (leaf for task in tasks for call in task.calls for leaf in leaves(call.arguments)):
         known[key].append(value)
     words = lexicon(functions, right.values())
+    plain = [word for word in words if len(word) > 2 and word.isalpha() and word.islower()]
     tokenizer = build(words, [])
     parent, like = resource("policies/base"), Base(layers=config.layers, hidden=config.hidden, heads=config.heads)
     if like != Base() or not parent.is_dir():  # another shape, or the repository, where DVC has removed the old output
         make_embedded(like, parent := folder)
     model = transplanted(parent, tokenizer, config)
     symbols = tokenizer.convert_tokens_to_ids([*words, *rng_for("symbols", config.seed).choices(SYMBOLS, k=len(words))])
-    count = round(STEPS * config.copy_steps) * config.copy_batch
+    count = round(COPYING * config.copy_steps) * config.copy_batch
     copies = copy_examples(tokenizer, symbols, count, COPY_LENGTHS, rng_for("copying", config.seed))
     supervise(model, tokenizer, copies, config.copy_batch, RATE * config.learning_rate, "copying")
 
@@ -79,9 +80,9 @@ def make(config: Base, folder: Path, own: Own) -> None:
         examples = []
         for number in range(round(STEPS * steps) * config.batch):
             rng = rng_for(name, config.seed, number, *rounds)
-            messages = drill(rng.choice(unused), known, rng) if unused and rng.random() < DRILLS else []
+            messages = drill(rng.choice(unused), known, plain, rng) if unused and rng.random() < DRILLS else []
             drawn = draw(rng.choice(tasks), rng.random())
-            examples.append(example(tokenizer, messages or substituted(drawn, known, {*names, *known}, rng)))
+            examples.append(example(tokenizer, messages or substituted(drawn, known, {*names, *known}, plain, rng)))
         fitting = [one for one in examples if len(one["input_ids"]) <= CONTEXT]
         if longer := len(examples) - len(fitting):
             print(
