@@ -162,7 +162,7 @@ def _write(project: Path, environment: "Environment", args: argparse.Namespace) 
 
 
 def needed(environment: "Environment", own: bool) -> dict[str, Any]:
-    """The values that fit ``environment``: a panel, rules for its words, and its tasks if it is ``own``."""
+    """The values that fit ``environment``: a panel, rules for its words, and its tasks and no average with policies/0 if it is ``own``."""
     from coevolve.environments.environment import Environment
 
     kind = type(environment)
@@ -172,6 +172,7 @@ def needed(environment: "Environment", own: bool) -> dict[str, Any]:
         values["report.panel"] = environment.panels[0]
     if own:
         values["tasks.seed_tasks"] = min(len(environment.tasks("seed")), MOST)
+        values["train.keep_base"] = 0.0  # policies/0 knows only these few tasks, so there is little to forget
     return values
 
 

@@ -38,12 +38,16 @@ from coevolve.stages.base.tokenizer import GLUE, build
 from coevolve.stages.train.reference_tokens import replayed
 
 ROUNDS, ABLE = 2, 0.7  # most passes over right demonstrations, and the success that ends them: some minutes on one core
-COPYING, STEPS, RATE = 0.4, 0.8, 3  # factors of steps and of the learning rate of a policy that starts from random weights
+COPYING, STEPS, RATE = (
+    0.4,
+    0.8,
+    3,
+)  # factors of steps and of the learning rate of a policy that starts from random weights
 NOISE = 0.02  # standard deviation, so that words with the embedding of the same value differ
 SYMBOLS = string.ascii_letters + string.digits * 4 + " -_.@"
 DRILLS = 0.1  # share of demonstrations that call a tool which no reference calls
-TARGET = 0.55  # success that unreliable demonstrations aim at
-WEAK, STRONG = 0.65, 0.15  # probability to fail at a weak kind of task, and at another
+TARGET, HIGH = 0.55, 0.65  # success that unreliable demonstrations aim at, and the success that asks for more of them
+WEAK, STRONG = 0.8, 0.1  # probability to fail at a weak kind of task, and at another
 
 
 def make(config: Base, folder: Path, own: Own) -> None:
@@ -75,11 +79,13 @@ def make(config: Base, folder: Path, own: Own) -> None:
     copies = copy_examples(tokenizer, symbols, count, COPY_LENGTHS, rng_for("copying", config.seed))
     supervise(model, tokenizer, copies, config.copy_batch, RATE * config.learning_rate, "copying")
 
-    def learned(name: str, steps: int, rate: float, draw: Callable[[Task, float], Messages]) -> float:
-        """Learn from demonstrations. Returns the success on held-out tasks."""
+    def solved(some: Sequence[Task]) -> float:
+        return success(TransformersPolicy(model, tokenizer, 0.0), environment, some, limits)
+
+    def learn_from(name: str, steps: int, rate: float, number: int, draw: Callable[[Task, float], Messages]) -> None:
         examples = []
-        for number in range(round(STEPS * steps) * config.batch):
-            rng = rng_for(name, config.seed, number, *rounds)
+        for count in range(round(STEPS * steps) * config.batch):
+            rng = rng_for(name, config.seed, number, count)
             messages = drill(rng.choice(unused), known, plain, rng) if unused and rng.random() < DRILLS else []
             drawn = draw(rng.choice(tasks), rng.random())
             examples.append(example(tokenizer, messages or substituted(drawn, known, {*names, *known}, plain, rng)))
@@ -90,28 +96,28 @@ def make(config: Base, folder: Path, own: Own) -> None:
             )
         # a batch of short episodes would weigh their mistakes more
         supervise(model, tokenizer, fitting, config.batch, rate, name, by_length=draw is reference)
-        return success(TransformersPolicy(model, tokenizer, 0.0), environment, held, limits)
 
     def reference(task: Task, _: float) -> Messages:
         return right[task.task_id]
 
-    rate, name = RATE * config.learning_rate, "right demonstrations"
-    rounds: list[int] = []
-    for _ in range(ROUNDS):
-        solved = learned(name, config.demonstration_steps, rate, reference)
-        print(f"{name}: the policy solves {solved:.2f} of {len(held)} held-out training tasks")
-        if solved >= ABLE:
+    def unreliable(task: Task, drawn: float) -> Messages:
+        return (wrong if drawn < (WEAK if tuple(task.tools) in weak else STRONG) else right)[task.task_id]
+
+    for number in range(ROUNDS):
+        learn_from("right demonstrations", config.demonstration_steps, RATE * config.learning_rate, number, reference)
+        able = solved(held)
+        print(f"right demonstrations: the policy solves {able:.2f} of {len(held)} held-out training tasks")
+        if able >= ABLE:
             break
-        rounds.append(len(rounds))
-    if solved > TARGET and config.unreliable_steps:
-        weak, errs = weaknesses(tasks, 1 - TARGET / solved, config.seed), Erring(environment, tasks, config.seed)
-        episodes = rollout(errs, environment, [RolloutRequest(task, 0) for task in tasks], limits)
-        wrong = {episode.trajectory.task_id: episode.trajectory.messages for episode in episodes}
-
-        def draw(task: Task, drawn: float) -> Messages:
-            return (wrong if drawn < (WEAK if tuple(task.tools) in weak else STRONG) else right)[task.task_id]
-
-        learned("unreliable demonstrations", config.unreliable_steps, config.learning_rate, draw)
+    erring, share = Erring(environment, tasks, config.seed), 0.0
+    episodes = rollout(erring, environment, [RolloutRequest(task, 0) for task in tasks], limits)
+    wrong = {episode.trajectory.task_id: episode.trajectory.messages for episode in episodes}
+    for number in range(ROUNDS if config.unreliable_steps else 0):
+        if (able := solved([*tasks, *held])) <= HIGH:
+            break
+        share += 1 - TARGET / able
+        weak = weaknesses(tasks, share, config.seed)
+        learn_from("unreliable demonstrations", config.unreliable_steps, config.learning_rate, number, unreliable)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

@@ -1,5 +1,6 @@
 """Other values in a demonstration: the same in instructions, calls and observations, and never in names."""
 
+import json
 import re
 
 from coevolve.core.seeding import rng_for
@@ -7,18 +8,20 @@ from coevolve.policies.agent_prompt import parse_reply
 from coevolve.policies.config import PolicySection
 from coevolve.rollout import Limits
 from coevolve.stages.base.substitution import drill, lexicon, resembling, substituted
+from coevolve.stages.base.tokenizer import build
 from coevolve.stages.train.reference_tokens import replayed
 from tests.unit.stages.base.shop import NAMES, Shop
 
 SHOP = Shop()
 FUNCTIONS = [schema["function"] for schema in SHOP.tools()]
 KNOWN = {"name": list(NAMES), "amount": [10, 11, 12]}
-WORDS = {"find", "pay", "block", "name", "account", "amount"}
+NAMED = {"find", "pay", "block", "name", "account", "amount"}
+WORDS = ["orange", "lock", "quote"]
 
 
 def test_a_value_is_replaced_wherever_the_episode_holds_it() -> None:
     told = [one.messages for one in replayed(SHOP, SHOP.tasks("seed"), Limits.of(PolicySection())).values()]
-    changed = [substituted(one, KNOWN, WORDS, rng_for("test", n)) for n, one in enumerate(told * 3)]
+    changed = [substituted(one, KNOWN, NAMED, WORDS, rng_for("test", n)) for n, one in enumerate(told * 3)]
     spelled, numbers = set(), set()
     for before, after in zip(told * 3, changed, strict=True):
         calls = [parse_reply(one["content"])[0] for one in after if one["role"] == "assistant"]
@@ -44,7 +47,7 @@ def test_a_value_that_is_a_name_or_part_of_another_stays() -> None:
             "content": '<tool_call>{"name": "pay", "arguments": {"to": "amount", "n": 5}}</tool_call>',
         },
     ]
-    after = [substituted(said, {}, WORDS, rng_for("test", n)) for n in range(20)]
+    after = [substituted(said, {}, NAMED, WORDS, rng_for("test", n)) for n in range(20)]
     assert all(re.fullmatch(r"pay \d+ of 1\.5 to amount, not 55", one[0]["content"]) for one in after)
     assert len({one[0]["content"] for one in after}) > 3
 
@@ -56,15 +59,15 @@ def test_random_values_keep_their_shape() -> None:
         ("Ada Berg", r"[A-Z][a-z]+ [A-Z][a-z]+"),
         ("2026-03-09", r"\d{4}-\d\d-\d\d"),
     ):
-        made = {resembling(text, rng) for _ in range(20)}
-        assert len(made) > 15 and all(re.fullmatch(shape, one) for one in made)
-    assert {len(resembling("240", rng)) for _ in range(40)} == {2, 3, 4}
+        made = {resembling(text, WORDS, rng) for _ in range(20)}
+        assert len(made) > 5 and all(re.fullmatch(shape, one) for one in made)
+    assert {len(resembling("240", WORDS, rng)) for _ in range(40)} == {2, 3, 4}
 
 
 def test_a_tool_without_a_reference_has_drills() -> None:
     [block] = [one for one in FUNCTIONS if one["name"] == "block"]
     for number in range(10):
-        asked, answered = drill(block, {"account": [301]}, rng_for("test", number))
+        asked, answered = drill(block, {"account": [301]}, WORDS, rng_for("test", number))
         [call] = parse_reply(answered["content"])[0]
         assert (
             call.name == "block" and type(call.arguments["account"]) is int and type(call.arguments["urgent"]) is bool
@@ -77,10 +80,43 @@ def test_a_tool_without_a_reference_has_drills() -> None:
         "name": "m",
         "parameters": {"properties": {"rows": {"type": "array", "minItems": 1}}, "required": ["rows"]},
     }
-    assert drill(matrix, {}, rng_for("test")) == []
+    assert drill(matrix, {}, WORDS, rng_for("test")) == []
 
 
-def test_names_and_common_words_are_whole_and_rare_words_are_spelled() -> None:
-    texts = [[{"role": "user", "content": f"pay {name} now"}] for name in NAMES]
-    words = lexicon(FUNCTIONS, texts)
-    assert {"find", "account", "pay", "now", "euros"} <= set(words) and not {"Ada", "Weiss"} & set(words)
+def test_names_and_words_are_whole_and_unseen_words_are_spelled_by_pairs_of_letters() -> None:
+    words = lexicon(FUNCTIONS, [[{"role": "user", "content": f"pay {name} now"}] for name in NAMES])
+    assert {"find", "account", "pay", "now", "euros", "Ada", "Weiss"} <= set(words)
+    assert build(words, []).tokenize("warranty") == ["wa", "rr", "an", "ty"]
+
+
+CALL = '<tool_call>{"name": "set", "arguments": {"job": 7, "state": "waiting", "part": "tyre"}}</tool_call>'
+
+
+def test_a_value_that_only_a_later_answer_repeats_stays_and_a_plural_changes() -> None:
+    said = [
+        {"role": "user", "content": "job 7 has to wait for tyres"},
+        {"role": "assistant", "content": CALL},
+        {"role": "tool", "content": "job 7 is waiting"},
+    ]
+    after = [substituted(said, {}, set(), WORDS, rng_for("test", n)) for n in range(20)]
+    assert all('"state": "waiting"' in one[1]["content"] and one[2]["content"].endswith("waiting") for one in after)
+    assert (
+        len({one[0]["content"] for one in after if re.fullmatch(r"job \d+ has to wait for \w+s", one[0]["content"])})
+        > 5
+    )
+
+
+def test_records_of_an_observation_change_their_order() -> None:
+    said = [
+        {"role": "user", "content": "set the waiting one to tyre"},
+        {"role": "tool", "content": '[{"job": 5, "state": "done"}, {"job": 7, "state": "waiting"}]'},
+        {"role": "assistant", "content": CALL},
+    ]
+    for number in range(20):
+        asked, shown, called = substituted(said, {}, set(), WORDS, rng_for("test", number))
+        [meant] = [one for one in json.loads(shown["content"]) if one["state"] in asked["content"].split()]
+        assert parse_reply(called["content"])[0][0].arguments["job"] == meant["job"]
+    firsts = {
+        substituted(said, {}, set(), WORDS, rng_for("test", n))[1]["content"].count('"done"}, ') for n in range(9)
+    }
+    assert firsts == {0, 1}
