@@ -84,6 +84,7 @@ def test_environment_in_a_file_needs_no_installation(tmp_path: Path) -> None:
     project = make(tmp_path / "mine", "--environment", f"{tmp_path / 'my_lamp.py'}:MyEnvironment")
     params = load_yaml(project / "params.yaml", "")
     assert params["environment"] == "lamp" and params["warm"] == {"steps": init.WARM_STEPS}
+    assert params["train"]["keep_base"] == 0.0
     text = (project / "params.yaml").read_text()
     assert f"# {init.WHY}" in text
     values = params["tasks"]["seed_tasks"], params["verify"]["words"], params["report"]["panel"]
