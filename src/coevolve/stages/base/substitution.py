@@ -4,6 +4,7 @@ import json
 import random
 import re
 import string
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -16,6 +17,7 @@ from coevolve.policies.agent_prompt import parse_reply, render_call
 Messages = list[dict[str, Any]]
 Values = Mapping[str, Sequence[Any]]  # the name of an argument → values that references give it
 
+WORDS = 4000  # most words with a token of their own
 UNCHANGED = 0.2  # share of demonstrations that keep all their values: a world may be the same in all tasks
 KEPT, KNOWN = 0.1, 0.4  # a value stays below the first share, and becomes another known value below the second
 SPELLED = 0.4  # share of random words that are letters; the others are known words
@@ -25,11 +27,15 @@ ALONE = r"(?<!\w)(?<!\d\.)({})(?=s?(?!\w|\.\d))"  # a value that is no part of a
 
 
 def lexicon(functions: Sequence[Mapping[str, Any]], demonstrations: Iterable[Messages]) -> list[str]:
-    """The names of tools and arguments, the words of descriptions and demonstrations, and pairs of letters that spell others."""
+    """The names of tools and arguments, the words of descriptions and demonstrations, and pairs of letters that spell others.
+
+    Of the words, only the ``WORDS`` most frequent.
+    """
     names = [name for one in functions for name in (one["name"], *tool_schema(one).flat()["properties"])]
     texts = [message["content"] for messages in demonstrations for message in messages]
     texts += [str(one.get("description", "")) for one in functions]
-    words = sorted({word for text in texts for word in WORD.findall(text)})
+    counts = Counter(word for text in texts for word in WORD.findall(text))
+    words = sorted(sorted(counts, key=lambda word: (-counts[word], word))[:WORDS])
     return list(dict.fromkeys([*names, *words, *map("".join, product(string.ascii_lowercase, repeat=2))]))
 
 
