@@ -28,8 +28,12 @@ def divided(environment: Environment, split: str, count: int, hold: bool = True)
     return [task for task in tasks if task.task_id not in out] or tasks, held or tasks
 
 
+def solves(policy: Policy | Replicas, environment: Environment, tasks: Sequence[Task], limits: Limits) -> list[bool]:
+    """Whether ``policy`` solves each of ``tasks``, in one episode each."""
+    episodes = scored(rollout(policy, environment, [RolloutRequest(task, 0) for task in tasks], limits))
+    return [is_success(episode.trajectory.score) for episode in episodes]
+
+
 def success(policy: Policy | Replicas, environment: Environment, tasks: Sequence[Task], limits: Limits) -> float:
     """The share of ``tasks`` that ``policy`` solves in one episode each."""
-    episodes = scored(rollout(policy, environment, [RolloutRequest(task, 0) for task in tasks], limits))
-    solved = [is_success(episode.trajectory.score) for episode in episodes]
-    return sum(solved) / max(len(solved), 1)
+    return sum(solves(policy, environment, tasks, limits)) / max(len(tasks), 1)
