@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coevolve.core.errors import CoevolveError
+
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 class Expectation:
     """An expectation with its name in the report. ``kind`` and ``arguments`` are those of Great Expectations.
 
-    A ``critical`` expectation judges the whole file. The others judge rows.
+    A ``critical`` expectation stops the pipeline if it fails.
     """
 
     name: str
@@ -30,12 +32,10 @@ class ExpectationOutcome:
     expectation: Expectation
     success: bool
     rows: list[int] = field(default_factory=list)
-    observed: Any = None
-    error: str = ""
 
 
-def between(column: str, low: float, high: float) -> tuple[str, dict[str, Any]]:
-    """Kind and arguments: values of ``column`` lie in [low, high]."""
+def between(column: str, low: float | None, high: float | None) -> tuple[str, dict[str, Any]]:
+    """Kind and arguments: values of ``column`` lie in [low, high]; None is no limit."""
     return "ExpectColumnValuesToBeBetween", {"column": column, "min_value": low, "max_value": high}
 
 
@@ -83,11 +83,13 @@ class Suites:
             self._context.add_data_docs_site("local", site)
 
     def run(self, name: str, frame: "pd.DataFrame", wanted: Sequence[Expectation]) -> list[ExpectationOutcome]:
+        """The outcomes for ``frame``. Raises a CoevolveError if an expectation could not be judged."""
         gx = self._gx
         suite = gx.ExpectationSuite(name=name)
         for number, expectation in enumerate(wanted):
             kind = getattr(gx.expectations, expectation.kind)
-            suite.add_expectation(kind(**expectation.arguments, meta={"number": number}))
+            severity = "critical" if expectation.critical else "warning"
+            suite.add_expectation(kind(**expectation.arguments, severity=severity, meta={"number": number}))
         suite = self._context.suites.add(suite)
         batch = self._source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(name)
         definition = self._context.validation_definitions.add(
@@ -106,7 +108,8 @@ def _outcome(wanted: Sequence[Expectation], result: Any) -> ExpectationOutcome:
     expectation = wanted[result.expectation_config.meta["number"]]
     info = result.exception_info or {}
     raised = info if "raised_exception" in info else next(iter(info.values()), {})
-    error = str(raised.get("exception_message", "failed")) if raised.get("raised_exception") else ""
-    details = result.result or {}
-    rows = [int(row) for row in details.get("unexpected_index_list") or []]
-    return ExpectationOutcome(expectation, bool(result.success), rows, details.get("observed_value"), error)
+    if raised.get("raised_exception"):
+        reason = raised.get("exception_message", "failed")
+        raise CoevolveError(f"expectation {expectation.name!r} could not be judged: {reason}")
+    rows = [int(row) for row in (result.result or {}).get("unexpected_index_list") or []]
+    return ExpectationOutcome(expectation, bool(result.success), rows)

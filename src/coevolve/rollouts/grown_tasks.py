@@ -43,7 +43,7 @@ from coevolve.stages.explore.exploration_plan import carry_out, plan
 from coevolve.stages.signals.extract import extract, task_ids
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.synthesizer import candidates_of, wording
-from coevolve.stages.validate.config import Validate
+from coevolve.stages.validate.config import Floor, Validate
 from coevolve.stages.validate.validation import validate, write
 from coevolve.stages.verify.candidates import Tasks, tasks_of
 from coevolve.stages.verify.judge import accepted, unchecked, verify
@@ -278,7 +278,9 @@ class _Growth:
             remarks = notes(judged, config.select.keep, len(self.world.tools()))
         rows = [asdict(task) for task in accepted(judged)]
         docs = self.folder / "data_docs"
-        validation = validate(rows, self.world, self.panels, Validate(min_rows=1), config.near_duplicate, docs)
+        validation = validate(
+            rows, self.world, self.panels, Validate(tasks=Floor(limit=1, critical=1)), config.near_duplicate, docs
+        )
         write(self.folder / "validation", validation, f"{options.count} tasks of {self.name}")
         write_jsonl(self.folder / "verdicts.jsonl", (verdict for verdict, _ in judged))
         write_jsonl(file, validation.tasks)

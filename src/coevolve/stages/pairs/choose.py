@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from coevolve.core.errors import CoevolveError
 from coevolve.core.expectations import Expectation, ExpectationOutcome, Suites, among, between, hashed, quarantined
 from coevolve.core.hashing import content_hash
 from coevolve.core.records import Pair
@@ -145,10 +144,8 @@ def expectations() -> list[Expectation]:
 
 
 def check(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory], margin: float) -> Checked:
-    """Check ``pairs`` of ``episodes``, given by id. Raise a CoevolveError if an expectation could not be judged."""
+    """Check ``pairs`` of ``episodes``, given by id."""
     outcomes = Suites(None).run("pairs", describe(pairs, episodes, margin), expectations()) if pairs else []
-    if failed := next((outcome for outcome in outcomes if outcome.error), None):
-        raise CoevolveError(f"expectation {failed.expectation.name!r} of pairs could not be judged: {failed.error}")
     failures = ((outcome.expectation.name, outcome.rows) for outcome in outcomes)
     quarantine = quarantined(failures, [asdict(pair) for pair in pairs])
     broken = {entry["row"] for entry in quarantine}

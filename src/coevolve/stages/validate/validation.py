@@ -1,47 +1,33 @@
-"""Great Expectations over the dataset of the next iteration.
+"""Great Expectations over the dataset of the next iteration, and over the indicators of the iteration that made it.
 
-Rows that break an expectation go to quarantine with its name. A failure of the whole file is critical and stops the
-pipeline. This module repeats the near-duplicate and panel checks of verification on purpose: it is the last check before
-training, for files of any origin.
+Rows that break an expectation go to quarantine with its name. The limits apply to one more table, whose only row holds the
+figures of the dataset and the indicators: a broken limit is a warning, and a broken critical limit stops the pipeline. This
+module repeats the near-duplicate and panel checks of verification on purpose: it is the last check before training, for files
+of any origin.
 """
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.expectations import Expectation, ExpectationOutcome, Suites, among, between, hashed, quarantined
 from coevolve.core.io import flaw, parse, write_json, write_jsonl, write_text
-from coevolve.core.similarity import Index
 from coevolve.core.task import SCHEMA_VERSION, Task, task_id_of
 from coevolve.core.untrusted import markdown
 from coevolve.environments.environment import Environment
 from coevolve.environments.mixture import shares_of
-from coevolve.stages.validate.config import Validate
+from coevolve.stages.validate.config import LIMITS, Limit, Validate
+from coevolve.stages.validate.indicators import Indicator
 from coevolve.stages.verify.judge import in_panel
 from coevolve.stages.verify.library import Library
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 FEW_TOOLS = 5  # fewest tools for the balance of families: an environment with fewer may have a single family
-COLUMNS = (
-    "follows_schema",
-    "task_id",
-    "environment",
-    "schema_version",
-    "characters",
-    "calls",
-    "unknown_tools",
-    "in_panel",
-    "rejected",
-    "near_duplicate",
-    "family",
-)
 
 
 @dataclass
@@ -51,33 +37,26 @@ class Validation:
     tasks: list[Task]
     quarantine: list[dict[str, Any]]
     outcomes: list[ExpectationOutcome]
-    metrics: dict[str, Any]
+    indicators: list[Indicator]
 
     @property
-    def critical(self) -> ExpectationOutcome | None:
-        return next(
-            (
-                outcome
-                for outcome in self.outcomes
-                if not outcome.success and (outcome.expectation.critical or outcome.error)
-            ),
-            None,
-        )
+    def families(self) -> Counter[str]:
+        """The number of tasks in each family."""
+        return Counter(task.family for task in self.tasks)
+
+    @property
+    def critical(self) -> Indicator | None:
+        """The first indicator that stops the pipeline."""
+        return next((indicator for indicator in self.indicators if indicator.state == "critical"), None)
 
 
-def expectations(
-    config: Validate, environment: Environment, own_share: float
-) -> tuple[list[Expectation], list[Expectation]]:
-    """The expectations of rows, and the expectations of the file without quarantined rows.
-
-    Few tools make few families, so balance is expected only if there are enough tools. ``own_share`` is the share
-    of the largest family among the environment's own tasks of the file, and the limit is never below it.
-    """
-    rows = [
+def expectations(config: Validate, environment: Environment) -> list[Expectation]:
+    """The expectations of rows."""
+    return [
         Expectation("follows the schema", *among("follows_schema", True)),
         Expectation("has an id", "ExpectColumnValuesToNotBeNull", {"column": "task_id"}),
         Expectation("id is a content hash", *hashed("task_id")),
-        Expectation("id is unique", "ExpectColumnValuesToBeUnique", {"column": "task_id"}),
+        Expectation("id is unique", *among("copy", False)),
         Expectation("is of this environment", *among("environment", *shares_of(environment))),
         Expectation("has a known schema version", *among("schema_version", SCHEMA_VERSION)),
         Expectation("instruction length", *between("characters", 1, config.max_turn_characters)),
@@ -86,27 +65,17 @@ def expectations(
         Expectation("is in no panel", *among("in_panel", False)),
         Expectation("nobody rejects it", *among("rejected", False)),
     ]
-    file = [
-        Expectation(
-            "enough tasks", "ExpectTableRowCountToBeBetween", {"min_value": config.min_rows, "max_value": None}, True
-        ),
-        Expectation(
-            "few near-duplicates",
-            "ExpectColumnMeanToBeBetween",
-            {"column": "near_duplicate", "min_value": 0.0, "max_value": config.max_near_duplicates},
-            True,
-        ),
-    ]
-    if len(environment.tools()) >= FEW_TOOLS:
-        file.append(
-            Expectation(
-                "no family dominates",
-                "ExpectColumnMaxToBeBetween",
-                {"column": "family_share", "min_value": 0.0, "max_value": max(config.max_family_share, own_share)},
-                True,
-            )
-        )
-    return rows, file
+
+
+def limits(config: Validate, values: Mapping[str, float]) -> Iterator[Expectation]:
+    """The expectations of the indicators ``values``, which are the columns of a table with one row."""
+    for name in values:
+        limit: Limit = getattr(config, name)
+        for bound, critical in ((limit.limit, False), (limit.critical, True)):
+            if bound is not None:
+                low_high = (bound, None) if limit.low_is_bad else (None, bound)
+                title = f"{name} within its {'critical ' * critical}limit"
+                yield Expectation(title, *between(name, *low_high), critical=critical)
 
 
 def validate(
@@ -119,38 +88,46 @@ def validate(
     rejected: Collection[str] = (),
     *,
     split: str = "seed",
+    measured: Mapping[str, float | None] = MappingProxyType({}),
 ) -> Validation:
-    """Judge ``rows`` (JSON values) and write Data Docs to the folder ``docs``.
+    """Judge ``rows`` (JSON values) and the ``measured`` indicators, and write Data Docs to the folder ``docs``.
 
     ``near_duplicate`` is the similarity from which two instructions count as near-duplicates. ``rejected`` holds the
-    ids of tasks that reviewers reject. Tasks of the training split ``split`` are the environment's own.
+    ids of tasks that reviewers reject. Tasks of the training split ``split`` are the environment's own: the file may be as
+    one-sided as those of them that it holds.
     """
-    tasks_by_row = [_task(row, number) for number, row in enumerate(rows)]
-    library = Library([task for task in tasks_by_row if task is not None], panels, near_duplicate)
+    import pandas as pd
+
+    suites, wanted = Suites(docs), expectations(config, environment)
     own = {task.task_id: task for task in environment.tasks(split)}
-    present = own.keys() & {_content(task) for task in tasks_by_row if task is not None}
-    families = Counter(own[name].family for name in present)
-    by_row, by_file = expectations(config, environment, max(families.values(), default=0) / max(families.total(), 1))
-    frame = describe(rows, tasks_by_row, environment, library, own, near_duplicate, rejected)
-    suites = Suites(docs)
-    outcomes = suites.run("rows", frame, by_row)
-    quarantine = quarantined(((outcome.expectation.name, _later_copies(outcome, frame)) for outcome in outcomes), rows)
+    tasks_by_row = [_task(row, number) for number, row in enumerate(rows)]
+    facts = describe(rows, tasks_by_row, environment, Library([], panels, near_duplicate), own, rejected)
+    frame = pd.DataFrame(facts, columns=list(dict.fromkeys(one.arguments["column"] for one in wanted)))
+    outcomes = suites.run("rows", frame, wanted)
+    quarantine = quarantined(((outcome.expectation.name, outcome.rows) for outcome in outcomes), rows)
     broken = {row["row"] for row in quarantine}
-    good = [row for row in range(len(rows)) if row not in broken]
-    kept = frame.iloc[good].reset_index(drop=True)
-    outcomes += suites.run("file", _balance(kept), by_file)
-    suites.build_docs()
-    tasks = [parse(Task, rows[row], f"row {row}") for row in good]
-    metrics = {
-        "rows": len(rows),
+    good = [number for number in range(len(rows)) if number not in broken]
+    tasks = [task for number in good if (task := tasks_by_row[number]) is not None]
+    families = Counter(task.family for task in tasks)
+    present = Counter(own[name].family for name in own.keys() & {_content(task) for task in tasks_by_row if task})
+    largest = _largest_share(families)
+    balanced = len(environment.tools()) < FEW_TOOLS or largest <= _largest_share(present)
+    found = {
         "tasks": len(tasks),
-        "quarantined": len(quarantine),
-        "near_duplicates": float(kept["near_duplicate"].mean()) if len(kept) else 0.0,
-        "families": int(kept["family"].nunique()),
-        "largest_family": float(kept["family_share"].max()) if len(kept) else 0.0,
-        "expectations": {outcome.expectation.name: outcome.success for outcome in outcomes},
+        "near_duplicates": sum(facts[number]["near_duplicate"] for number in good) / max(len(good), 1),
+        "largest_family": None if balanced else largest,
+        **measured,
     }
-    return Validation(tasks, quarantine, outcomes, metrics)
+    values = {name: float(value) for name in LIMITS if (value := found.get(name)) is not None}
+    outcomes += suites.run("limits", pd.DataFrame([values]), list(limits(config, values)))
+    suites.build_docs()
+    failed = [outcome.expectation for outcome in outcomes if not outcome.success]
+    past = {one.arguments["column"]: "critical" if one.critical else "limit" for one in failed}
+    chosen: list[tuple[str, Limit]] = [(name, getattr(config, name)) for name in values]
+    indicators = [
+        Indicator(name, values[name], limit.limit, limit.critical, past.get(name, "ok")) for name, limit in chosen
+    ]
+    return Validation(tasks, quarantine, outcomes, indicators)
 
 
 def describe(
@@ -159,57 +136,57 @@ def describe(
     environment: Environment,
     library: Library,
     own: Collection[str],
-    near_duplicate: float,
     rejected: Collection[str],
-) -> "pd.DataFrame":
-    """For each row of the file, a row of the facts that the expectations test.
+) -> list[dict[str, Any]]:
+    """For each row of the file, the facts that the expectations test.
 
-    ``tasks`` are the rows as tasks, and ``library`` holds the panels. ``own`` holds the ids of the environment's own training
-    tasks, which may be similar to a panel. ``rejected`` holds ids of tasks that reviewers reject.
+    ``tasks`` are the rows as tasks. ``library`` holds the panels, and gets the tasks. ``own`` holds the ids of the
+    environment's own training tasks, which may be similar to a panel. ``rejected`` holds ids of tasks that reviewers reject.
     Text from the file is escaped, because Data Docs insert values into their HTML unescaped.
     """
-    import pandas as pd
-
     tool_names = {schema["function"]["name"] for schema in environment.tools()}
-    environments = shares_of(environment)
-    index = Index(near_duplicate)
-    described = []
-    for number, (value, task) in enumerate(zip(rows, tasks, strict=True)):
+    environments, seen, described = shares_of(environment), set[str](), []
+    for value, task in zip(rows, tasks, strict=True):
         record = value if isinstance(value, dict) and not flaw(value) else {}
-        name, version = record.get("task_id"), record.get("schema_version", SCHEMA_VERSION)
-        calls = task.calls if task else []
-        text = "\n".join(task.turns) if task else ""
-        known = isinstance(name, str) and library.has_panel_id(name)
-        if not known and task is not None and task.environment in environments and _content(task) not in own:
-            known = in_panel(environment, library, task)
+        version = record.get("schema_version", SCHEMA_VERSION)
+        name = claim = record["task_id"] if isinstance(record.get("task_id"), str) else None
+        known, near = name is not None and library.has_panel_id(name), False
+        if task is not None:
+            content = _content(task)
+            if not known and task.environment in environments and content not in own:
+                known = in_panel(environment, library, task)
+            if claim not in (None, content):
+                claim = f"{claim}, but the content is {content}"
+            if any(task.turns):
+                near = library.nearest(task) is not None
+                library.add(task, "an earlier")
         described.append(
             {
                 "follows_schema": task is not None,
-                "task_id": escape(_claim(name, task)) if isinstance(name, str) else None,
+                "task_id": claim and escape(claim),
+                "copy": claim in seen,
                 "environment": escape(str(record.get("environment"))),
                 "schema_version": version if isinstance(version, int) else escape(str(version)),
                 "characters": max((len(turn) for turn in task.turns), default=0) if task else 0,
-                "calls": len(calls),
-                "unknown_tools": sum(call.name not in tool_names for call in calls),
+                "calls": len(task.calls) if task else 0,
+                "unknown_tools": sum(call.name not in tool_names for call in task.calls) if task else 0,
                 "in_panel": known,
-                "rejected": isinstance(name, str) and name in rejected,
-                "near_duplicate": float(bool(text) and index.nearest(text) is not None),
-                "family": task.family if task else "",
+                "rejected": name in rejected,
+                "near_duplicate": near,
             }
         )
-        if text:
-            index.add(str(number), text)
-    return _balance(pd.DataFrame(described, columns=list(COLUMNS)))
+        if claim is not None:
+            seen.add(claim)
+    return described
+
+
+def _largest_share(families: Counter[str]) -> float:
+    return max(families.values(), default=0) / max(families.total(), 1)
 
 
 def _content(task: Task) -> str:
     """The hash of the content of ``task``, which its id must equal."""
     return task_id_of(task.environment, task.world, task.turns, task.reference)
-
-
-def _claim(name: str, task: Task | None) -> str:
-    """The id ``name``, or a text that is no valid id if ``name`` is not the hash of the content of ``task``."""
-    return name if task is None or name == _content(task) else f"{name}, but the content is {_content(task)}"
 
 
 def _task(row: Any, number: int) -> Task | None:
@@ -220,56 +197,30 @@ def _task(row: Any, number: int) -> Task | None:
         return None
 
 
-def _balance(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """``frame`` with the share of each row's family."""
-    counts = Counter(frame["family"])
-    return frame.assign(family_share=[counts[family] / len(frame) for family in frame["family"]])
-
-
-def _later_copies(outcome: ExpectationOutcome, frame: "pd.DataFrame") -> list[int]:
-    """The rows to quarantine: all that ``outcome`` names, except the first row of each id if ids repeat."""
-    if outcome.expectation.name != "id is unique":
-        return outcome.rows
-    first = {frame["task_id"][row]: row for row in sorted(outcome.rows, reverse=True)}
-    return [row for row in outcome.rows if first[frame["task_id"][row]] != row]
-
-
 def write(folder: Path, validation: Validation, name: str) -> None:
-    """Write report.md, quarantine.jsonl and metrics.json."""
+    """Write quarantine.jsonl, metrics.json, and report.md, which unlike Data Docs needs no network for its styles."""
     write_jsonl(folder / "quarantine.jsonl", validation.quarantine)
-    write_json(folder / "metrics.json", validation.metrics)
-    write_text(folder / "report.md", report(validation, name))
-
-
-def report(validation: Validation, name: str) -> str:
-    """The report as Markdown. Unlike Data Docs, it needs no network for its styles."""
-    metrics = validation.metrics
+    values = {indicator.name: indicator.value for indicator in validation.indicators}
+    held = {outcome.expectation.name: outcome.success for outcome in validation.outcomes}
+    tasks, families, bad = len(validation.tasks), validation.families, len(validation.quarantine)
+    metrics = {"tasks": tasks, "families": len(families), "quarantined": bad, "expectations": held}
+    write_json(folder / "metrics.json", metrics)
     lines = [
         f"# {name}",
         "",
-        f"{metrics['tasks']} tasks of {metrics['families']} families; {metrics['quarantined']} of {metrics['rows']} "
-        "rows are in quarantine.",
-        "",
-        "| expectation | of | outcome |",
-        "|---|---|---|",
+        f"{tasks} tasks of {len(families)} families; {bad} of {tasks + bad} rows are in quarantine.",
     ]
+    lines += [f"The largest family, {markdown(key)}, has {count} tasks." for key, count in families.most_common(1)]
+    lines += ["", "| expectation | if it fails | outcome |", "|---|---|---|"]
     for outcome in validation.outcomes:
-        result = (
-            "holds" if outcome.success else outcome.error or (f"{len(outcome.rows)} rows" if outcome.rows else "fails")
-        )
-        observed = f" ({outcome.observed:.3g})" if isinstance(outcome.observed, int | float) else ""
-        lines.append(
-            f"| {outcome.expectation.name} | {'file' if outcome.expectation.critical else 'row'} | {result}{observed} |"
-        )
-    families = Counter(task.family for task in validation.tasks)
-    lines += ["", "| largest families | tasks |", "|---|---|"]
-    lines += [
-        f"| {markdown(family)} | {count} |"
-        for family, count in sorted(families.items(), key=lambda x: (-x[1], x[0]))[:10]
-    ]
+        value = values.get(outcome.expectation.arguments["column"])  # of an indicator
+        otherwise = "stop" if outcome.expectation.critical else "quarantine" if value is None else "warning"
+        failure = f"{len(outcome.rows)} rows" if value is None else "fails"
+        shown = "" if value is None else f" ({value:.3g})"
+        lines.append(f"| {outcome.expectation.name} | {otherwise} | {'holds' if outcome.success else failure}{shown} |")
     if validation.quarantine:
         lines += ["", "| row in quarantine | broke | record |", "|---|---|---|"]
         for row in validation.quarantine[:20]:
             text = json.dumps(row["record"])[:80].replace("|", "\\|").replace("`", "'")
             lines.append(f"| {row['row']} | {', '.join(row['expectations'])} | `{text}` |")
-    return "\n".join(lines) + "\n"
+    write_text(folder / "report.md", "\n".join(lines) + "\n")
