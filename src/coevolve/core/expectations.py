@@ -49,15 +49,12 @@ def hashed(column: str) -> tuple[str, dict[str, Any]]:
     return "ExpectColumnValuesToMatchRegex", {"column": column, "regex": "^[0-9a-f]{16}$"}
 
 
-def quarantined(broken: Iterable[tuple[str, Iterable[int]]], records: Sequence[Any]) -> list[dict[str, Any]]:
-    """The records that break expectations, each with its row and the names of the expectations.
-
-    ``broken`` holds the name of each expectation with the rows that break it.
-    """
+def quarantined(outcomes: Iterable[ExpectationOutcome], records: Sequence[Any]) -> list[dict[str, Any]]:
+    """The records that break expectations, each with its row and the names of the expectations."""
     names: dict[int, list[str]] = {}
-    for name, rows in broken:
-        for row in rows:
-            names.setdefault(row, []).append(name)
+    for outcome in outcomes:
+        for row in outcome.rows:
+            names.setdefault(row, []).append(outcome.expectation.name)
     return [{"row": row, "expectations": names[row], "record": records[row]} for row in sorted(names)]
 
 

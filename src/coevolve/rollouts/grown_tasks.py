@@ -46,10 +46,9 @@ from coevolve.stages.synthesize.synthesizer import candidates_of, wording
 from coevolve.stages.validate.config import Floor, Validate
 from coevolve.stages.validate.validation import validate, write
 from coevolve.stages.verify.candidates import Tasks, tasks_of
-from coevolve.stages.verify.judge import accepted, unchecked, verify
+from coevolve.stages.verify.judge import Judged, PassCount, accepted, unchecked, verify
 from coevolve.stages.verify.library import Library
-from coevolve.stages.verify.pass_counts import PassCount
-from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rate
+from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rates
 from coevolve.stages.verify.select import notes, select, solved_kinds
 
 Say = Callable[[str], object]
@@ -243,7 +242,7 @@ class _Growth:
         library = Library(self.known, self.panels, config.near_duplicate)
         with bar(len(lines), "verify", "candidates") as progress:
             judged = verify(self.name, lines, library, engine=local(), words=config.words, progress=progress.update)
-        tasks, verdicts = accepted(judged), [verdict for verdict, _ in judged]
+        tasks, verdicts = accepted(judged), [one.verdict for one in judged]
         write_jsonl(self.work / "accepted.jsonl", tasks)
         write_jsonl(self.work / "verdicts.jsonl", verdicts)
         counts = [f", {count} not checked by {gate}" for gate, count in sorted(unchecked(verdicts).items())]
@@ -265,16 +264,17 @@ class _Growth:
                 )  # fmt: skip
                 failures = getattr(policy, "failures", [])
         judged = [
-            with_pass_rate(verdict, tasks.get(verdict.task_id or "") if verdict.accepted else None, counts)
+            Judged(verdict, tasks.get(verdict.task_id or "") if verdict.accepted else None)
             for verdict in read_jsonl(self.work / "verdicts.jsonl", Verdict)
         ]
+        judged = with_pass_rates(judged, counts)
         remarks: list[str] = []
         if config.select is not None:
             solved = set()
             if counts:
                 with open_table(self.work / "trajectories.parquet") as table:
                     solved = solved_kinds(self.known, table.attempts())
-            judged = select(judged, config.select, counts, shares_of(self.world), solved)
+            judged = select(judged, config.select, shares_of(self.world), solved)
             remarks = notes(judged, config.select.keep, len(self.world.tools()))
         rows = [asdict(task) for task in accepted(judged)]
         docs = self.folder / "data_docs"
@@ -282,7 +282,7 @@ class _Growth:
             rows, self.world, self.panels, Validate(tasks=Floor(limit=1, critical=1)), config.near_duplicate, docs
         )
         write(self.folder / "validation", validation, f"{options.count} tasks of {self.name}")
-        write_jsonl(self.folder / "verdicts.jsonl", (verdict for verdict, _ in judged))
+        write_jsonl(self.folder / "verdicts.jsonl", (one.verdict for one in judged))
         write_jsonl(file, validation.tasks)
         count = len(validation.tasks)
         lines = [f"{count} tasks of {len({task.family for task in validation.tasks})} families in {file}", *remarks]

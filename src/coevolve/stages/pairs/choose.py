@@ -146,8 +146,7 @@ def expectations() -> list[Expectation]:
 def check(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory], margin: float) -> Checked:
     """Check ``pairs`` of ``episodes``, given by id."""
     outcomes = Suites(None).run("pairs", describe(pairs, episodes, margin), expectations()) if pairs else []
-    failures = ((outcome.expectation.name, outcome.rows) for outcome in outcomes)
-    quarantine = quarantined(failures, [asdict(pair) for pair in pairs])
+    quarantine = quarantined(outcomes, [asdict(pair) for pair in pairs])
     broken = {entry["row"] for entry in quarantine}
     return Checked([pair for row, pair in enumerate(pairs) if row not in broken], quarantine, outcomes)
 

@@ -42,7 +42,7 @@ class Validate(Section):
     duplicate_tasks: Limit = Limit(limit=0.3, critical=0.9)
     """Share of candidates that repeat a known task."""
     drift: Limit = Limit(limit=0.3, critical=0.6)
-    """Jensen-Shannon divergence, in bits, of the tools that references use, from this dataset to the next."""
+    """Change of the tools that references use, from this dataset to the next: Jensen-Shannon divergence in bits."""
     zero_variance: Limit = Limit(limit=0.7)
     """Share of groups whose attempts all have the same reward, so that they teach nothing."""
     regressions: Limit = Limit(limit=0.1, critical=0.25)

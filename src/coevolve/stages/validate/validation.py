@@ -18,7 +18,7 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 from coevolve.core.expectations import Expectation, ExpectationOutcome, Suites, among, between, hashed, quarantined
 from coevolve.core.io import flaw, parse, write_json, write_jsonl, write_text
-from coevolve.core.task import SCHEMA_VERSION, Task, task_id_of
+from coevolve.core.task import SCHEMA_VERSION, Task
 from coevolve.core.untrusted import markdown
 from coevolve.environments.environment import Environment
 from coevolve.environments.mixture import shares_of
@@ -104,12 +104,12 @@ def validate(
     facts = describe(rows, tasks_by_row, environment, Library([], panels, near_duplicate), own, rejected)
     frame = pd.DataFrame(facts, columns=list(dict.fromkeys(one.arguments["column"] for one in wanted)))
     outcomes = suites.run("rows", frame, wanted)
-    quarantine = quarantined(((outcome.expectation.name, outcome.rows) for outcome in outcomes), rows)
+    quarantine = quarantined(outcomes, rows)
     broken = {row["row"] for row in quarantine}
     good = [number for number in range(len(rows)) if number not in broken]
     tasks = [task for number in good if (task := tasks_by_row[number]) is not None]
     families = Counter(task.family for task in tasks)
-    present = Counter(own[name].family for name in own.keys() & {_content(task) for task in tasks_by_row if task})
+    present = Counter(own[name].family for name in own.keys() & {task.content_id for task in tasks_by_row if task})
     largest = _largest_share(families)
     balanced = len(environment.tools()) < FEW_TOOLS or largest <= _largest_share(present)
     found = {
@@ -152,7 +152,7 @@ def describe(
         name = claim = record["task_id"] if isinstance(record.get("task_id"), str) else None
         known, near = name is not None and library.has_panel_id(name), False
         if task is not None:
-            content = _content(task)
+            content = task.content_id
             if not known and task.environment in environments and content not in own:
                 known = in_panel(environment, library, task)
             if claim not in (None, content):
@@ -182,11 +182,6 @@ def describe(
 
 def _largest_share(families: Counter[str]) -> float:
     return max(families.values(), default=0) / max(families.total(), 1)
-
-
-def _content(task: Task) -> str:
-    """The hash of the content of ``task``, which its id must equal."""
-    return task_id_of(task.environment, task.world, task.turns, task.reference)
 
 
 def _task(row: Any, number: int) -> Task | None:

@@ -16,7 +16,7 @@ from coevolve.core.io import parse, strict
 from coevolve.core.mixtures import shares
 from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
-from coevolve.core.task import CallOutcome, Task, ToolCall, task_id_of
+from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.terminal import plain
 from coevolve.environments.chains import leaves, precondition, replay, shown_in
 from coevolve.environments.environment import Environment, Session, blameless
@@ -57,15 +57,16 @@ def read(environment: str, line: str) -> Candidate:
         raise CoevolveError(f"not JSON that every reader takes: {error}") from None
     if not isinstance(value, dict):
         raise CoevolveError("not a JSON object")
-    if "task" in value:
-        task = _task(value["task"], "candidate.task")
-        candidate = parse(Candidate, {"candidate_id": _id(task), **value, "task": task}, "candidate")
-    else:
-        task = _task(value, "task")
-        candidate = Candidate(_id(task), task, [])
+    held, where = (value["task"], "candidate.task") if "task" in value else (value, "task")
+    bare = isinstance(held, dict) and "task_id" not in held  # people who write tasks by hand may leave out the hash
+    task = parse(Task, {**held, "task_id": ""} if bare else held, where)
+    task = replace(task, task_id=task.content_id) if bare else task
+    known = value if "task" in value else {"asks": []}
+    made = {"candidate_id": content_hash(["task", task.task_id]), **known, "task": task}
+    candidate = parse(Candidate, made, "candidate")
     if task.environment not in shares(environment):
         raise CoevolveError(f"belongs to environment {task.environment!r}, expected {environment!r}")
-    if task.task_id != task_id_of(task.environment, task.world, task.turns, task.reference):
+    if task.task_id != task.content_id:
         raise CoevolveError("task_id is not the hash of the content")
     if complaint := unreadable(task.turns):
         raise CoevolveError(complaint)
@@ -74,19 +75,6 @@ def read(environment: str, line: str) -> Candidate:
     if not 0 < len(task.calls) <= MAX_CALLS:
         raise CoevolveError(f"the reference has {len(task.calls)} calls, expected 1 to {MAX_CALLS}")
     return candidate
-
-
-def _task(value: Any, where: str) -> Task:
-    """``value`` as a task. People who write tasks by hand may leave out ``task_id``, which is the hash of the content."""
-    if not isinstance(value, dict) or "task_id" in value:
-        return parse(Task, value, where)
-    task = parse(Task, {**value, "task_id": ""}, where)
-    return replace(task, task_id=task_id_of(task.environment, task.world, task.turns, task.reference))
-
-
-def _id(task: Task) -> str:
-    """The id of a candidate that has none."""
-    return content_hash(["task", task.task_id])
 
 
 def unreadable(turns: Sequence[str]) -> str:

@@ -95,14 +95,10 @@ class Library:
         near = self._panel_texts.nearest(text)
         keys = [near[0]] if near else self._panel_passages.within(text)
         if not keys and effect is not None and environment is not None:
-            keys = self._in_one_world(text, effect, environment)
+            keys = self._starts(environment).get(effect.start, [])  # in the same world
+            held = set(self._panel_passages.within(text, least=1)) if keys else set()
+            keys = [key for key in keys if key in held or effect.holds(self._effect(key, environment))]
         return self._panel_solutions.get(solution_of(task)) or (self._panels[keys[0]][0] if keys else None)
-
-    def _in_one_world(self, text: str, effect: WorldChange, environment: Environment) -> list[str]:
-        """Panel tasks with the start of ``effect`` that ``effect`` solves or whose instruction ``text`` contains."""
-        keys = self._starts(environment).get(effect.start, [])
-        held = set(self._panel_passages.within(text, least=1)) if keys else set()
-        return [key for key in keys if key in held or effect.holds(self._effect(key, environment))]
 
     def _starts(self, environment: Environment) -> dict[str, list[str]]:
         """The panel tasks by the digest of their start, which the environment computes once, on first use."""
