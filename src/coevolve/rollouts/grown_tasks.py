@@ -277,15 +277,14 @@ class _Growth:
             judged = select(judged, config.select, shares_of(self.world), solved)
             remarks = notes(judged, config.select.keep, len(self.world.tools()))
         rows = [asdict(task) for task in accepted(judged)]
-        docs = self.folder / "data_docs"
-        validation = validate(
-            rows, self.world, self.panels, Validate(tasks=Floor(limit=1, critical=1)), config.near_duplicate, docs
-        )
+        held_out = {task.task_id for panel in self.panels.values() for task in panel}
+        limits = Validate(tasks=Floor(limit=1, critical=1))
+        validation = validate(rows, self.world, held_out, limits, self.folder / "data_docs")
         write(self.folder / "validation", validation, f"{options.count} tasks of {self.name}")
         write_jsonl(self.folder / "verdicts.jsonl", (one.verdict for one in judged))
         write_jsonl(file, validation.tasks)
         count = len(validation.tasks)
-        lines = [f"{count} tasks of {len({task.family for task in validation.tasks})} families in {file}", *remarks]
+        lines = [f"{count} tasks of {len(validation.families)} families in {file}", *remarks]
         if failures:
             lost = sum(count.played - count.episodes for count in counts.values())
             lines.append(

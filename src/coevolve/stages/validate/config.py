@@ -31,8 +31,6 @@ class Validate(Section):
     """Most calls of a reference; longer references go to quarantine."""
     tasks: Floor = Floor(limit=16, critical=16)
     """Tasks of the next dataset."""
-    near_duplicates: Limit = Limit(limit=0.2, critical=0.2)
-    """Share of the next dataset's tasks that almost repeat an earlier one."""
     largest_family: Limit = Limit(limit=0.6, critical=0.6)
     """Share of the next dataset's largest family, if it is larger than among the environment's own tasks."""
     action_entropy: Floor = Floor(limit=0.5, critical=0.2)

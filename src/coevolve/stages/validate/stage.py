@@ -63,9 +63,8 @@ def main(params: Params, t: int) -> None:
     validation = validate(
         [value for file in (Paths.tasks(t), verified / "accepted.jsonl") for _, value in read_jsonl_values(file)],
         environment,
-        {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels},
+        {task.task_id for name in environment.panels for task in read_tasks(Paths.panel(name), params.environment)},
         params.validate_,
-        params.verify.near_duplicate,
         docs,
         rejected(),
         split=params.tasks.split,

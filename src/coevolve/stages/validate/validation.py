@@ -1,9 +1,7 @@
 """Great Expectations over the dataset of the next iteration, and over the indicators of the iteration that made it.
 
-Rows that break an expectation go to quarantine with its name. The limits apply to one more table, whose only row holds the
-figures of the dataset and the indicators: a broken limit is a warning, and a broken critical limit stops the pipeline. This
-module repeats the near-duplicate and panel checks of verification on purpose: it is the last check before training, for files
-of any origin.
+Rows that break an expectation go to quarantine with its name. The indicators are one row of a table: a broken limit is a
+warning, and a broken critical limit stops the pipeline.
 """
 
 import json
@@ -24,8 +22,6 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.mixture import shares_of
 from coevolve.stages.validate.config import LIMITS, Limit, Validate
 from coevolve.stages.validate.indicators import Indicator
-from coevolve.stages.verify.judge import in_panel
-from coevolve.stages.verify.library import Library
 
 FEW_TOOLS = 5  # fewest tools for the balance of families: an environment with fewer may have a single family
 
@@ -35,14 +31,10 @@ class Validation:
     """``tasks`` are fit for training. ``quarantine`` holds the other rows, each with the expectations that it broke."""
 
     tasks: list[Task]
+    families: Counter[str]
     quarantine: list[dict[str, Any]]
     outcomes: list[ExpectationOutcome]
     indicators: list[Indicator]
-
-    @property
-    def families(self) -> Counter[str]:
-        """The number of tasks in each family."""
-        return Counter(task.family for task in self.tasks)
 
     @property
     def critical(self) -> Indicator | None:
@@ -81,9 +73,8 @@ def limits(config: Validate, values: Mapping[str, float]) -> Iterator[Expectatio
 def validate(
     rows: Sequence[Any],
     environment: Environment,
-    panels: Mapping[str, Sequence[Task]],
+    panel_ids: Collection[str],
     config: Validate,
-    near_duplicate: float,
     docs: Path | None = None,
     rejected: Collection[str] = (),
     *,
@@ -92,32 +83,24 @@ def validate(
 ) -> Validation:
     """Judge ``rows`` (JSON values) and the ``measured`` indicators, and write Data Docs to the folder ``docs``.
 
-    ``near_duplicate`` is the similarity from which two instructions count as near-duplicates. ``rejected`` holds the
-    ids of tasks that reviewers reject. Tasks of the training split ``split`` are the environment's own: the file may be as
-    one-sided as those of them that it holds.
+    ``panel_ids`` are the ids of the panels' tasks, and ``rejected`` those that reviewers reject. The file may be as one-sided
+    as those tasks of it that are the environment's own, from its training split ``split``.
     """
     import pandas as pd
 
     suites, wanted = Suites(docs), expectations(config, environment)
-    own = {task.task_id: task for task in environment.tasks(split)}
     tasks_by_row = [_task(row, number) for number, row in enumerate(rows)]
-    facts = describe(rows, tasks_by_row, environment, Library([], panels, near_duplicate), own, rejected)
+    facts = describe(rows, tasks_by_row, environment, panel_ids, rejected)
     frame = pd.DataFrame(facts, columns=list(dict.fromkeys(one.arguments["column"] for one in wanted)))
     outcomes = suites.run("rows", frame, wanted)
     quarantine = quarantined(outcomes, rows)
     broken = {row["row"] for row in quarantine}
-    good = [number for number in range(len(rows)) if number not in broken]
-    tasks = [task for number in good if (task := tasks_by_row[number]) is not None]
-    families = Counter(task.family for task in tasks)
-    present = Counter(own[name].family for name in own.keys() & {task.content_id for task in tasks_by_row if task})
-    largest = _largest_share(families)
-    balanced = len(environment.tools()) < FEW_TOOLS or largest <= _largest_share(present)
-    found = {
-        "tasks": len(tasks),
-        "near_duplicates": sum(facts[number]["near_duplicate"] for number in good) / max(len(good), 1),
-        "largest_family": None if balanced else largest,
-        **measured,
-    }
+    tasks = {task.task_id: task for number, task in enumerate(tasks_by_row) if task and number not in broken}
+    families = Counter(task.family for task in tasks.values())
+    own = Counter(task.family for task in environment.tasks(split) if task.task_id in tasks)
+    largest, own_largest = (max(one.values(), default=0) / max(one.total(), 1) for one in (families, own))
+    balanced = len(environment.tools()) < FEW_TOOLS or largest <= own_largest
+    found = {"tasks": len(tasks), "largest_family": None if balanced else largest, **measured}
     values = {name: float(value) for name in LIMITS if (value := found.get(name)) is not None}
     outcomes += suites.run("limits", pd.DataFrame([values]), list(limits(config, values)))
     suites.build_docs()
@@ -127,61 +110,44 @@ def validate(
     indicators = [
         Indicator(name, values[name], limit.limit, limit.critical, past.get(name, "ok")) for name, limit in chosen
     ]
-    return Validation(tasks, quarantine, outcomes, indicators)
+    return Validation(list(tasks.values()), families, quarantine, outcomes, indicators)
 
 
 def describe(
     rows: Sequence[Any],
     tasks: Sequence[Task | None],
     environment: Environment,
-    library: Library,
-    own: Collection[str],
+    panel_ids: Collection[str],
     rejected: Collection[str],
 ) -> list[dict[str, Any]]:
-    """For each row of the file, the facts that the expectations test.
+    """For each row of the file, the facts that the expectations test. ``tasks`` are the rows as tasks.
 
-    ``tasks`` are the rows as tasks. ``library`` holds the panels, and gets the tasks. ``own`` holds the ids of the
-    environment's own training tasks, which may be similar to a panel. ``rejected`` holds ids of tasks that reviewers reject.
     Text from the file is escaped, because Data Docs insert values into their HTML unescaped.
     """
     tool_names = {schema["function"]["name"] for schema in environment.tools()}
-    environments, seen, described = shares_of(environment), set[str](), []
+    seen, described = set[str | None](), []
     for value, task in zip(rows, tasks, strict=True):
         record = value if isinstance(value, dict) and not flaw(value) else {}
         version = record.get("schema_version", SCHEMA_VERSION)
         name = claim = record["task_id"] if isinstance(record.get("task_id"), str) else None
-        known, near = name is not None and library.has_panel_id(name), False
-        if task is not None:
-            content = task.content_id
-            if not known and task.environment in environments and content not in own:
-                known = in_panel(environment, library, task)
-            if claim not in (None, content):
-                claim = f"{claim}, but the content is {content}"
-            if any(task.turns):
-                near = library.nearest(task) is not None
-                library.add(task, "an earlier")
+        if task is not None and claim not in (None, task.content_id):
+            claim = f"{claim}, but the content is {task.content_id}"
         described.append(
             {
                 "follows_schema": task is not None,
                 "task_id": claim and escape(claim),
-                "copy": claim in seen,
+                "copy": claim is not None and claim in seen,
                 "environment": escape(str(record.get("environment"))),
                 "schema_version": version if isinstance(version, int) else escape(str(version)),
                 "characters": max((len(turn) for turn in task.turns), default=0) if task else 0,
                 "calls": len(task.calls) if task else 0,
                 "unknown_tools": sum(call.name not in tool_names for call in task.calls) if task else 0,
-                "in_panel": known,
+                "in_panel": name in panel_ids,
                 "rejected": name in rejected,
-                "near_duplicate": near,
             }
         )
-        if claim is not None:
-            seen.add(claim)
+        seen.add(claim)
     return described
-
-
-def _largest_share(families: Counter[str]) -> float:
-    return max(families.values(), default=0) / max(families.total(), 1)
 
 
 def _task(row: Any, number: int) -> Task | None:

@@ -22,7 +22,7 @@ from coevolve.core.stage_summary import ACCEPTED, StageSummary
 from coevolve.core.task import Task
 from coevolve.core.workers import Engine, Workers
 from coevolve.endpoint.spending import Meter
-from coevolve.environments.environment import Environment, blameless
+from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_gates, library_gates, read
 from coevolve.stages.verify.library import Library, WorldChange, effect_of
@@ -178,18 +178,6 @@ class Judge:
             return Judged(Verdict(content_hash(line), None, False, gates))
         verdict = Verdict(candidate.candidate_id, candidate.task.task_id, _passed(gates), gates)
         return Judged(verdict, candidate.task, effect)
-
-
-def in_panel(environment: Environment, library: Library, task: Task) -> bool:
-    """Whether a panel holds ``task`` in any spelling, by the gate `panel_overlap`. A task that raises an error counts too."""
-    if library.panel(task) is not None:
-        return True
-    try:
-        return library.panel(task, effect_of(environment.of(task), task), environment) is not None
-    except Exception as error:
-        if blameless(error, environment.of(task), task):
-            raise
-        return True
 
 
 def read_lines(path: Path) -> list[str]:

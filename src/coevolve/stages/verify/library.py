@@ -80,10 +80,6 @@ class Library:
         """Id and similarity of the nearest near-duplicate; None without near-duplicates."""
         return self._texts.nearest(text_of(task))
 
-    def has_panel_id(self, task_id: str) -> bool:
-        """Whether a panel holds the very task with this id."""
-        return task_id in self._panels
-
     def panel(
         self, task: Task, effect: WorldChange | None = None, environment: Environment | None = None
     ) -> str | None:

@@ -111,7 +111,7 @@ def test_indicators_of_an_iteration_match_hand_computation() -> None:
     verdicts = [repeat, Verdict("d", "u", True, [Gate("x", True)])]
     figures = {FAILURE_IDLE: 0.4, FAILURE_SUCCESS: None}
     found = measure(0, episodes, 4, steps, [], [task(1, "a")], [task(2, "b")], verdicts, figures)
-    assert {*found, "refused", "tasks", "near_duplicates", "largest_family"} == set(LIMITS)
+    assert {*found, "refused", "tasks", "largest_family"} == set(LIMITS)
     assert [found[name] for name in ("failure_idle", "failure_success", "failure_distinct")] == [0.4, None, None]
     assert (found["margin"], found["chosen"]) == (1.5, -0.5)  # of the last step
     assert found["duplicate_trajectories"] == 0.25  # of four attempts after the first of their group, one

@@ -2,7 +2,6 @@
 
 import copy
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +22,7 @@ from coevolve.stages.validate.validation import Validation, validate, write
 from tests.unit.stages.train.small import WORLD
 
 PANELS = {name: WORLD.tasks(name) for name in WORLD.panels}
+HELD_OUT = {task.task_id for panel in PANELS.values() for task in panel}
 CONFIG = Validate(max_turn_characters=400, max_calls=12)
 GOOD_CALLS = [[ToolCall("add_event", {"title": "yoga", "day": "monday"}), ToolCall("complete_task")]]
 GOOD: list[dict[str, Any]] = [json.loads(json.dumps(asdict(task))) for task in WORLD.tasks("seed")[:40]]
@@ -32,11 +32,11 @@ NEVER = {name: {"limit": -9.0 if limit.low_is_bad else 9.0, "critical": None} fo
 
 
 def judged_with(config: Validate, measured: dict[str, float | None]) -> Validation:
-    return validate(GOOD[:3], WORLD, PANELS, config, 0.9, measured=measured)
+    return validate(GOOD[:3], WORLD, HELD_OUT, config, measured=measured)
 
 
 def judged(rows: list[Any], docs: Path | None = None) -> Validation:
-    return validate(rows, WORLD, PANELS, CONFIG, 0.9, docs)
+    return validate(rows, WORLD, HELD_OUT, CONFIG, docs)
 
 
 def row(task: Task) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def decide(name: str, *lines: dict[str, Any]) -> None:
 
 
 def test_a_rejected_task_is_quarantined() -> None:
-    found = validate(GOOD, WORLD, PANELS, CONFIG, 0.9, rejected={GOOD[1]["task_id"], "another"})
+    found = validate(GOOD, WORLD, HELD_OUT, CONFIG, rejected={GOOD[1]["task_id"], "another"})
     assert [(bad["row"], bad["expectations"]) for bad in found.quarantine] == [(1, ["nobody rejects it"])]
     assert len(found.tasks) == len(GOOD) - 1 and found.critical is None
 
@@ -90,25 +90,11 @@ def test_a_malformed_decision_names_its_file_and_line(
         rejected()
 
 
-@pytest.mark.parametrize(
-    "disguise",
-    [
-        lambda task: row(task),
-        lambda task: row(Task.create("miniworld", "x", task.turns, {**task.world, "x": 1}, task.reference)),
-        lambda task: row(Task.create("miniworld", "x", ["see to this"], {**task.world, "x": 1}, task.reference)),
-        lambda task: row(Task.create("miniworld", "x", task.turns, {"seed": 5}, GOOD_CALLS)),
-        lambda task: {**row(Task.create("miniworld", "x", task.turns, {**task.world, "x": 1}, task.reference)), "task_id": GOOD[0]["task_id"]},
-    ],
-    ids=["as it is", "a key more", "other words and a key more", "its words alone", "a seed task's id"],
-)  # fmt: skip
-def test_panel_task_is_recognized_in_any_spelling(disguise: Callable[[Task], dict[str, Any]]) -> None:
-    rows = [disguise(task) for task in PANELS["test"][:64]]
-    if rows[0]["task_id"] == rows[1]["task_id"]:
-        rows = rows[:1]
-    found = judged([*GOOD[1:], *rows])
-    assert [bad["row"] for bad in found.quarantine] == list(range(39, 39 + len(rows)))
-    assert all("is in no panel" in bad["expectations"] for bad in found.quarantine)
-    assert found.tasks == [*WORLD.tasks("seed")[1:40]], "own training tasks stay, however like a panel's they are"
+def test_panel_task_is_quarantined() -> None:
+    found = judged([*GOOD[1:], *map(row, PANELS["test"][:64])])
+    assert [bad["row"] for bad in found.quarantine] == list(range(39, 39 + 64))
+    assert all(bad["expectations"] == ["is in no panel"] for bad in found.quarantine)
+    assert found.tasks == [*WORLD.tasks("seed")[1:40]]
 
 
 def changed(**fields: Any) -> dict[str, Any]:
@@ -159,13 +145,6 @@ def test_id_is_the_hash_of_its_own_content() -> None:
     [
         (GOOD[:3], "tasks"),
         ([], "tasks"),
-        (
-            [
-                json.loads(json.dumps(asdict(Task.create("miniworld", "x", ["pay Ana 3 now"], {"seed": n}, [[ToolCall("balance")]], [str(n)]))))
-                for n in range(30)
-            ],
-            "near_duplicates",
-        ),
         ([row | {"tags": ["one"]} for row in GOOD], "largest_family"),
     ],
 )  # fmt: skip
@@ -195,14 +174,20 @@ def test_expectation_that_cannot_be_judged_is_an_error() -> None:
 
 
 def test_limits_warn_and_critical_limits_stop(tmp_path: Path) -> None:
-    values = dict.fromkeys(LIMITS, 0.4) | {"action_entropy": 0.3, "drift": 0.61, "regressions": None, "tasks": 40.0}
-    found = validate(GOOD, WORLD, PANELS, CONFIG, 0.9, tmp_path / "docs", measured=values)
+    measured = LIMITS.keys() - {"tasks", "largest_family"}
+    values = dict.fromkeys(measured, 0.4) | {
+        "action_entropy": 0.3,
+        "drift": 0.61,
+        "regressions": None,
+        "duplicate_tasks": 0.95,
+    }
+    found = validate(GOOD, WORLD, HELD_OUT, CONFIG, tmp_path / "docs", measured=values)
     states = {indicator.name: indicator.state for indicator in found.indicators}
-    assert set(states) == set(LIMITS) - {"regressions"}, "there is nothing to measure"
+    assert set(states) == measured - {"regressions"} | {"tasks"}, "there is nothing to measure"
     assert states["action_entropy"] == states["generator_valid"] == "limit", "low is bad"
     assert states["zero_variance"] == states["duplicate_trajectories"] == "ok"
     assert states["drift"] == states["environment_failed"] == "critical"
-    assert found.critical is not None and str(found.critical).startswith("near_duplicates 0.40 is above 0.2: share of")
+    assert found.critical is not None and str(found.critical).startswith("duplicate_tasks 0.95 is above 0.9: share of")
     pages = [file.read_text(encoding="utf-8") for file in (tmp_path / "docs/validations").rglob("*.html")]
     assert any("drift" in page for page in pages) and any("in_panel" in page for page in pages)
 
