@@ -1,7 +1,7 @@
 """Stage `validate`: check iteration t, and the next dataset, which is the old one plus the accepted tasks, with Great Expectations.
 
-It omits tasks that a reviewer rejects. Writes data/next/tasks.jsonl, data/next/validation with report.md, quarantine.jsonl and
-metrics.json, data/t/indicators.jsonl, and Data Docs in data/next/data_docs. If an indicator or the dataset passes a critical limit
+It omits tasks that a reviewer rejects. Writes data/next/tasks.jsonl, data/next/validation with report.md and quarantine.jsonl,
+data/t/indicators.jsonl, and Data Docs in data/next/data_docs. If an indicator or the dataset passes a critical limit
 of section `validate` of params.yaml, the pipeline stops after the report is written, before the next iteration trains on it.
 """
 
@@ -67,8 +67,8 @@ def main(params: Params, t: int) -> None:
         params.validate_,
         docs,
         rejected(),
-        split=params.tasks.split,
-        measured={**measured, "refused": share},
+        params.tasks.split,
+        {**measured, "refused": share},
     )
     write(folder, validation, f"Dataset {t + 1} of {params.environment}")
     indicators = validation.indicators

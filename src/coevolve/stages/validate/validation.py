@@ -7,15 +7,15 @@ warning, and a broken critical limit stops the pipeline.
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.expectations import Expectation, ExpectationOutcome, Suites, among, between, hashed, quarantined
-from coevolve.core.io import flaw, parse, write_json, write_jsonl, write_text
+from coevolve.core.io import flaw, parse, write_jsonl, write_text
 from coevolve.core.task import SCHEMA_VERSION, Task
 from coevolve.core.untrusted import markdown
 from coevolve.environments.environment import Environment
@@ -75,11 +75,10 @@ def validate(
     environment: Environment,
     panel_ids: Collection[str],
     config: Validate,
-    docs: Path | None = None,
-    rejected: Collection[str] = (),
-    *,
-    split: str = "seed",
-    measured: Mapping[str, float | None] = MappingProxyType({}),
+    docs: Path | None,
+    rejected: Collection[str],
+    split: str,
+    measured: Mapping[str, float | None],
 ) -> Validation:
     """Judge ``rows`` (JSON values) and the ``measured`` indicators, and write Data Docs to the folder ``docs``.
 
@@ -89,8 +88,7 @@ def validate(
     import pandas as pd
 
     suites, wanted = Suites(docs), expectations(config, environment)
-    tasks_by_row = [_task(row, number) for number, row in enumerate(rows)]
-    facts = describe(rows, tasks_by_row, environment, panel_ids, rejected)
+    tasks_by_row, facts = describe(rows, environment, panel_ids, rejected)
     frame = pd.DataFrame(facts, columns=list(dict.fromkeys(one.arguments["column"] for one in wanted)))
     outcomes = suites.run("rows", frame, wanted)
     quarantine = quarantined(outcomes, rows)
@@ -114,24 +112,24 @@ def validate(
 
 
 def describe(
-    rows: Sequence[Any],
-    tasks: Sequence[Task | None],
-    environment: Environment,
-    panel_ids: Collection[str],
-    rejected: Collection[str],
-) -> list[dict[str, Any]]:
-    """For each row of the file, the facts that the expectations test. ``tasks`` are the rows as tasks.
+    rows: Sequence[Any], environment: Environment, panel_ids: Collection[str], rejected: Collection[str]
+) -> tuple[list[Task | None], list[dict[str, Any]]]:
+    """For each row of the file its task, and the facts that the expectations test.
 
-    Text from the file is escaped, because Data Docs insert values into their HTML unescaped.
+    A row that does not fit the schema, or that no file can hold, has no task. Text from the file is escaped, because Data
+    Docs insert values into their HTML unescaped.
     """
     tool_names = {schema["function"]["name"] for schema in environment.tools()}
-    seen, described = set[str | None](), []
-    for value, task in zip(rows, tasks, strict=True):
-        record = value if isinstance(value, dict) and not flaw(value) else {}
+    tasks, described, seen = list[Task | None](), list[dict[str, Any]](), set[str | None]()
+    for number, value in enumerate(rows):
+        record, task = value if isinstance(value, dict) and not flaw(value) else {}, None
+        with suppress(CoevolveError):
+            task = parse(Task, record, f"row {number}")
         version = record.get("schema_version", SCHEMA_VERSION)
         name = claim = record["task_id"] if isinstance(record.get("task_id"), str) else None
-        if task is not None and claim not in (None, task.content_id):
+        if task is not None and claim != task.content_id:
             claim = f"{claim}, but the content is {task.content_id}"
+        tasks.append(task)
         described.append(
             {
                 "follows_schema": task is not None,
@@ -147,25 +145,14 @@ def describe(
             }
         )
         seen.add(claim)
-    return described
-
-
-def _task(row: Any, number: int) -> Task | None:
-    """The task in ``row``; None if the row does not fit the schema, or if no file can hold it."""
-    try:
-        return parse(Task, row, f"row {number}") if isinstance(row, dict) and not flaw(row) else None
-    except CoevolveError:
-        return None
+    return tasks, described
 
 
 def write(folder: Path, validation: Validation, name: str) -> None:
-    """Write quarantine.jsonl, metrics.json, and report.md, which unlike Data Docs needs no network for its styles."""
+    """Write quarantine.jsonl, and report.md, which unlike Data Docs needs no network for its styles."""
     write_jsonl(folder / "quarantine.jsonl", validation.quarantine)
     values = {indicator.name: indicator.value for indicator in validation.indicators}
-    held = {outcome.expectation.name: outcome.success for outcome in validation.outcomes}
     tasks, families, bad = len(validation.tasks), validation.families, len(validation.quarantine)
-    metrics = {"tasks": tasks, "families": len(families), "quarantined": bad, "expectations": held}
-    write_json(folder / "metrics.json", metrics)
     lines = [
         f"# {name}",
         "",

@@ -15,7 +15,7 @@ from coevolve.core.paths import Paths
 from coevolve.core.records import Attempt, Gate, Verdict
 from coevolve.core.task import Task
 from coevolve.stages.verify.config import Select
-from coevolve.stages.verify.judge import Judged, PassCount, accepted
+from coevolve.stages.verify.judge import Judged, accepted
 
 GATE = "selected"
 UNMEASURED = "enough tasks are kept, family by family; no policy measured pass rates"
@@ -42,7 +42,11 @@ def select(
     """
     tasks = {task.task_id: task for task in accepted(judged)}
     counts = {one.task.task_id: one.count for one in judged if one.task is not None and one.count is not None}
-    worth = {name: _worth(counts.get(name), config) for name in tasks}
+    worth = dict.fromkeys(tasks, 0.0)  # also if the environment failed in every episode
+    for name, count in counts.items():
+        if count.rate is not None:
+            successes = count.rate * count.episodes  # its rounding orders tasks of equal worth, so it must not change
+            worth[name] = SHAPES[config.shape](Record(successes, count.episodes).chance)
     able = {*solved, *(kind(tasks[name]) for name, count in counts.items() if count.rate)}
     failed = {name for name, count in counts.items() if count.rate == 0.0 and not config.unsolved}
     hopeless = {name for name in failed if kind(tasks[name]) not in able}
@@ -107,14 +111,6 @@ def check_left(t: int, measured: int, kept: int) -> None:
             "instructions, give the environment phrases (`coevolve env phrases`); else train longer (train.steps, warm.steps), start "
             "from a more able model (base.model), or keep unsolved tasks (verify.select.unsolved: true)"
         )
-
-
-def _worth(count: PassCount | None, config: Select) -> float:
-    """The shape of the chance of success; 0 if the environment failed in every episode."""
-    if count is None or count.rate is None:
-        return 0.0
-    successes = count.rate * count.episodes  # its rounding orders tasks of equal worth, so it must not change
-    return SHAPES[config.shape](Record(successes, count.episodes).chance)
 
 
 def _rooms(sizes: Mapping[str, int], shares: Mapping[str, float], keep: int) -> dict[str, int]:

@@ -32,11 +32,11 @@ NEVER = {name: {"limit": -9.0 if limit.low_is_bad else 9.0, "critical": None} fo
 
 
 def judged_with(config: Validate, measured: dict[str, float | None]) -> Validation:
-    return validate(GOOD[:3], WORLD, HELD_OUT, config, measured=measured)
+    return validate(GOOD[:3], WORLD, HELD_OUT, config, None, (), "seed", measured)
 
 
 def judged(rows: list[Any], docs: Path | None = None) -> Validation:
-    return validate(rows, WORLD, HELD_OUT, CONFIG, docs)
+    return validate(rows, WORLD, HELD_OUT, CONFIG, docs, (), "seed", {})
 
 
 def row(task: Task) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def decide(name: str, *lines: dict[str, Any]) -> None:
 
 
 def test_a_rejected_task_is_quarantined() -> None:
-    found = validate(GOOD, WORLD, HELD_OUT, CONFIG, rejected={GOOD[1]["task_id"], "another"})
+    found = validate(GOOD, WORLD, HELD_OUT, CONFIG, None, {GOOD[1]["task_id"], "another"}, "seed", {})
     assert [(bad["row"], bad["expectations"]) for bad in found.quarantine] == [(1, ["nobody rejects it"])]
     assert len(found.tasks) == len(GOOD) - 1 and found.critical is None
 
@@ -181,7 +181,7 @@ def test_limits_warn_and_critical_limits_stop(tmp_path: Path) -> None:
         "regressions": None,
         "duplicate_tasks": 0.95,
     }
-    found = validate(GOOD, WORLD, HELD_OUT, CONFIG, tmp_path / "docs", measured=values)
+    found = validate(GOOD, WORLD, HELD_OUT, CONFIG, tmp_path / "docs", (), "seed", values)
     states = {indicator.name: indicator.state for indicator in found.indicators}
     assert set(states) == measured - {"regressions"} | {"tasks"}, "there is nothing to measure"
     assert states["action_entropy"] == states["generator_valid"] == "limit", "low is bad"
