@@ -72,9 +72,8 @@ def run(args: argparse.Namespace) -> int:
             {"candidate": number, "candidate_id": verdict.candidate_id, "gate": gate.name, "reason": gate.reason}
             for number, verdict, gate in refused
         ]
-        count = len(judged) - len(refused)
-        told = {"accepted": count, "judged": len(judged), "rejected": rejected, "not_checked": dict(not_checked)}
-        print(json.dumps(told))
+        counts = {"accepted": len(accepted(judged)), "judged": len(judged), "not_checked": dict(not_checked)}
+        print(json.dumps({**counts, "rejected": rejected}))
         return 1 if args.fail and reasons else 0
     print(f"{args.out}: {len(accepted(judged))} of {len(judged)} accepted")
     for name, count in reasons.most_common():

@@ -255,10 +255,8 @@ class _Growth:
                     progress.update,
                 )  # fmt: skip
                 failures = getattr(policy, "failures", [])
-        judged = [
-            Judged(verdict, tasks.get(verdict.task_id or "") if verdict.accepted else None)
-            for verdict in read_jsonl(self.work / "verdicts.jsonl", Verdict)
-        ]
+        verdicts = read_jsonl(self.work / "verdicts.jsonl", Verdict)
+        judged = [Judged(one, tasks.get(one.task_id or "") if one.accepted else None) for one in verdicts]
         judged = with_pass_rates(judged, counts)
         remarks: list[str] = []
         if config.select is not None:

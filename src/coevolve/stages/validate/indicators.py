@@ -65,6 +65,8 @@ def measure(
     the lines of train_metrics.jsonl, ``visits`` all attempts until now, and ``figures`` those of stages pairs and generate.
     """
     last = steps[-1] if steps else {}
+    flat, groups = (sum(step[key] for step in steps) for key in ("groups_without_variance", "groups"))
+    unread, replies = sum(len(one.unread) for one in trajectories), sum(len(one.tokens) for one in trajectories)
     used: Counter[str] = Counter()
     later = repeated = 0
     counted = (episode for episode in trajectories if episode.counts)
@@ -74,21 +76,17 @@ def measure(
         later += len(group) - 1
         repeated += len(group) - len({json.dumps([(call.name, call.arguments) for call in calls]) for calls in group})
     repeats = sum(any(gate.name in REPEATS and gate.passed is False for gate in verdict.gates) for verdict in verdicts)
-    attempts = [visit for visit in visits if visit.size]
+    attempts, following = [visit for visit in visits if visit.size], [*tasks, *accepted]
     return {
         "action_entropy": evenness(used, tools) if tools >= FEW_TOOLS else None,
         "duplicate_trajectories": _share(repeated, later),
         "duplicate_tasks": _share(repeats, len(verdicts)),
-        "drift": drift(_tools(tasks), _tools([*tasks, *accepted])),
-        "zero_variance": _share(
-            sum(step["groups_without_variance"] for step in steps), sum(step["groups"] for step in steps)
-        ),
+        "drift": drift(*(Counter(call.name for task in some for call in task.calls) for some in (tasks, following))),
+        "zero_variance": _share(flat, groups),
         "regressions": regressions(attempts, t),
         "stagnant": stagnant(attempts, t, {task.task_id for task in tasks if task.provenance is not None}),
         "environment_failed": _share(sum(not episode.counts for episode in trajectories), len(trajectories)),
-        "unreadable": _share(
-            sum(len(episode.unread) for episode in trajectories), sum(len(episode.tokens) for episode in trajectories)
-        ),
+        "unreadable": _share(unread, replies),
         "margin": last.get("margin"),
         "chosen": last.get("chosen"),
         "failure_success": figures.get(stage_summary.FAILURE_SUCCESS),
@@ -143,9 +141,7 @@ def stagnant(attempts: Sequence[Attempt], t: int, synthesized: Collection[str]) 
 
 
 def notes(trajectories: Sequence[Trajectory], visits: Sequence[Attempt], tasks: Sequence[Task]) -> list[str]:
-    """Notes on episodes that the environment failed, on unreadable replies, on broken sessions and on ``tasks`` that
-    ``VISITS`` visits or more left without an episode that counts.
-    """
+    """Notes on failed episodes, unreadable replies, broken sessions, and ``tasks`` that no episode counts for."""
     total = len(trajectories)
     failures = Counter(episode.failure for episode in trajectories if not episode.counts)
     broken = sum(episode.stop_reason is StopReason.BROKEN for episode in trajectories)
@@ -154,11 +150,11 @@ def notes(trajectories: Sequence[Trajectory], visits: Sequence[Attempt], tasks: 
     counts = Counter(visit.task_id for visit in visits)
     counted = {visit.task_id for visit in visits if visit.size}
     names = [task.task_id for task in tasks if counts[task.task_id] >= VISITS and task.task_id not in counted]
-    found = unread_note(len(unread), replies, "".join(unread[:1])[:200])
+    found = []
     if failures:
-        reasons = by_reason(failures)
-        note = f"{failures.total()} of {total} episodes count nowhere, because the environment failed ({reasons})"
-        found.insert(0, note)
+        count, reasons = failures.total(), by_reason(failures)
+        found.append(f"{count} of {total} episodes count nowhere, because the environment failed ({reasons})")
+    found += unread_note(len(unread), replies, "".join(unread[:1])[:200])
     if broken:
         found.append(f"{broken} of {total} episodes score 0, because a call broke the session")
     if names:
@@ -231,10 +227,6 @@ def _visits(attempts: Sequence[Attempt], t: int) -> Iterator[list[Attempt]]:
         visits = list(group)
         if visits[-1].iteration == t:
             yield visits
-
-
-def _tools(tasks: Sequence[Task]) -> Counter[str]:
-    return Counter(call.name for task in tasks for call in task.calls)
 
 
 def _share(count: float, total: float) -> float | None:

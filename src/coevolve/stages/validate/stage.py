@@ -31,10 +31,7 @@ class Review:
 
 
 def rejected() -> set[str]:
-    """The ids of tasks that at least one reviewer rejects. A reviewer's latest decision on a task wins.
-
-    Empty without the folder ``reviews``.
-    """
+    """The ids of tasks that a reviewer rejects, if there are reviews. A reviewer's latest decision on a task wins."""
     ids: set[str] = set()
     for file in sorted(Paths.reviews.glob("*.jsonl")):
         latest = {review.task_id: review.decision for review in read_jsonl(file, Review)}

@@ -4,9 +4,8 @@ Rows that break an expectation go to quarantine with its name. The indicators ar
 warning, and a broken critical limit stops the pipeline.
 """
 
-import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.expectations import Expectation, ExpectationOutcome, Suites, among, between, hashed, quarantined
+from coevolve.core.expectations import ExpectationOutcome, Suites, Wanted, among, between, hashed, quarantined
 from coevolve.core.io import flaw, parse, write_jsonl, write_text
 from coevolve.core.task import SCHEMA_VERSION, Task
 from coevolve.core.untrusted import markdown
@@ -42,32 +41,34 @@ class Validation:
         return next((indicator for indicator in self.indicators if indicator.state == "critical"), None)
 
 
-def expectations(config: Validate, environment: Environment) -> list[Expectation]:
+def expectations(config: Validate, environment: Environment) -> Wanted:
     """The expectations of rows."""
-    return [
-        Expectation("follows the schema", *among("follows_schema", True)),
-        Expectation("has an id", "ExpectColumnValuesToNotBeNull", {"column": "task_id"}),
-        Expectation("id is a content hash", *hashed("task_id")),
-        Expectation("id is unique", *among("copy", False)),
-        Expectation("is of this environment", *among("environment", *shares_of(environment))),
-        Expectation("has a known schema version", *among("schema_version", SCHEMA_VERSION)),
-        Expectation("instruction length", *between("characters", 1, config.max_turn_characters)),
-        Expectation("reference length", *between("calls", 1, config.max_calls)),
-        Expectation("knows every tool", *among("unknown_tools", 0)),
-        Expectation("is in no panel", *among("in_panel", False)),
-        Expectation("nobody rejects it", *among("rejected", False)),
-    ]
+    return {
+        "follows the schema": among("follows_schema", True),
+        "has an id": ("ExpectColumnValuesToNotBeNull", {"column": "task_id"}),
+        "id is a content hash": hashed("task_id"),
+        "id is unique": among("copy", False),
+        "is of this environment": among("environment", *shares_of(environment)),
+        "has a known schema version": among("schema_version", SCHEMA_VERSION),
+        "instruction length": between("characters", 1, config.max_turn_characters),
+        "reference length": between("calls", 1, config.max_calls),
+        "knows every tool": among("unknown_tools", 0),
+        "is in no panel": among("in_panel", False),
+        "nobody rejects it": among("rejected", False),
+    }
 
 
-def limits(config: Validate, values: Mapping[str, float]) -> Iterator[Expectation]:
+def limits(config: Validate, values: Mapping[str, float]) -> Wanted:
     """The expectations of the indicators ``values``, which are the columns of a table with one row."""
+    wanted = {}
     for name in values:
         limit: Limit = getattr(config, name)
-        for bound, critical in ((limit.limit, False), (limit.critical, True)):
+        for bound, severity in ((limit.limit, "warning"), (limit.critical, "critical")):
             if bound is not None:
-                low_high = (bound, None) if limit.low_is_bad else (None, bound)
-                title = f"{name} within its {'critical ' * critical}limit"
-                yield Expectation(title, *between(name, *low_high), critical=critical)
+                kind, arguments = between(name, *((bound, None) if limit.low_is_bad else (None, bound)))
+                title = f"{name} within its {'critical ' * (severity == 'critical')}limit"
+                wanted[title] = kind, {**arguments, "severity": severity}
+    return wanted
 
 
 def validate(
@@ -85,12 +86,9 @@ def validate(
     ``panel_ids`` are the ids of the panels' tasks, and ``rejected`` those that reviewers reject. The file may be as one-sided
     as those tasks of it that are the environment's own, from its training split ``split``.
     """
-    import pandas as pd
-
-    suites, wanted = Suites(docs), expectations(config, environment)
+    suites = Suites(docs)
     tasks_by_row, facts = describe(rows, environment, panel_ids, rejected)
-    frame = pd.DataFrame(facts, columns=list(dict.fromkeys(one.arguments["column"] for one in wanted)))
-    outcomes = suites.run("rows", frame, wanted)
+    outcomes = suites.run("rows", facts, expectations(config, environment))
     quarantine = quarantined(outcomes, rows)
     broken = {row["row"] for row in quarantine}
     tasks = {task.task_id: task for number, task in enumerate(tasks_by_row) if task and number not in broken}
@@ -100,10 +98,9 @@ def validate(
     balanced = len(environment.tools()) < FEW_TOOLS or largest <= own_largest
     found = {"tasks": len(tasks), "largest_family": None if balanced else largest, **measured}
     values = {name: float(value) for name in LIMITS if (value := found.get(name)) is not None}
-    outcomes += suites.run("limits", pd.DataFrame([values]), list(limits(config, values)))
+    outcomes += suites.run("limits", [values], limits(config, values))
     suites.build_docs()
-    failed = [outcome.expectation for outcome in outcomes if not outcome.success]
-    past = {one.arguments["column"]: "critical" if one.critical else "limit" for one in failed}
+    past = {one.column: "critical" if one.critical else "limit" for one in outcomes if not one.success}
     chosen: list[tuple[str, Limit]] = [(name, getattr(config, name)) for name in values]
     indicators = [
         Indicator(name, values[name], limit.limit, limit.critical, past.get(name, "ok")) for name, limit in chosen
@@ -161,14 +158,9 @@ def write(folder: Path, validation: Validation, name: str) -> None:
     lines += [f"The largest family, {markdown(key)}, has {count} tasks." for key, count in families.most_common(1)]
     lines += ["", "| expectation | if it fails | outcome |", "|---|---|---|"]
     for outcome in validation.outcomes:
-        value = values.get(outcome.expectation.arguments["column"])  # of an indicator
-        otherwise = "stop" if outcome.expectation.critical else "quarantine" if value is None else "warning"
+        value = values.get(outcome.column)  # of an indicator
+        otherwise = "stop" if outcome.critical else "quarantine" if value is None else "warning"
         failure = f"{len(outcome.rows)} rows" if value is None else "fails"
         shown = "" if value is None else f" ({value:.3g})"
-        lines.append(f"| {outcome.expectation.name} | {otherwise} | {'holds' if outcome.success else failure}{shown} |")
-    if validation.quarantine:
-        lines += ["", "| row in quarantine | broke | record |", "|---|---|---|"]
-        for row in validation.quarantine[:20]:
-            text = json.dumps(row["record"])[:80].replace("|", "\\|").replace("`", "'")
-            lines.append(f"| {row['row']} | {', '.join(row['expectations'])} | `{text}` |")
+        lines.append(f"| {outcome.name} | {otherwise} | {'holds' if outcome.success else failure}{shown} |")
     write_text(folder / "report.md", "\n".join(lines) + "\n")

@@ -20,7 +20,6 @@ from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.terminal import plain
 from coevolve.environments.chains import leaves, precondition, replay, shown_in
 from coevolve.environments.environment import Environment, Session, blameless
-from coevolve.stages.verify.library import Library, WorldChange
 from coevolve.stages.verify.words import Played, speaks_of, words_match
 
 GATES = (
@@ -204,18 +203,14 @@ def _needed(
     """Whether the task needs each change, and whether each later call than the last change is needed or used."""
     last = max((row for row in range(len(chain)) if changed[row]), default=len(chain))
     for row, (position, call) in enumerate(zip(task.positions, task.calls, strict=True)):
-        idle = row > last and not _used(chain, row)
+        shown = [one.value for one in shown_in(chain[row].observation)] if row > last else []
+        later = [value for other in chain[row + 1 :] for _, value in leaves(other.arguments)]
+        idle = row > last and not any(value in shown for value in later)
         if (changed[row] or idle) and _passes(environment, session, task, _with(task, position, None)):
             return Gate(
                 "needed", False, f"passes without call {row} ({call.name}){', whose result is not used' * idle}"
             )
     return Gate("needed", True)
-
-
-def _used(chain: Sequence[CallOutcome], row: int) -> bool:
-    """Whether a later call takes a value that the call at ``row`` returned."""
-    shown = [one.value for one in shown_in(chain[row].observation)]
-    return any(value in shown for later in chain[row + 1 :] for _, value in leaves(later.arguments))
 
 
 def _collateral(environment: Environment, session: Session, candidate: Candidate, played: Played, words: str) -> Gate:
@@ -242,15 +237,3 @@ def _collateral(environment: Environment, session: Session, candidate: Candidate
             lacks = "but the instruction never mentions it" if position in asked else "but is not asked for"
             return Gate("collateral", False, f"call {row} ({call.name}) changes the state, {lacks}")
     return Gate("collateral", None if unproved else True, unproved)
-
-
-def library_gates(
-    library: Library, task: Task, effect: WorldChange | None = None, environment: Environment | None = None
-) -> Iterator[Gate]:
-    """Run the last three gates in order. ``effect`` is the task's effect in ``environment``, if it was measured."""
-    kind = library.duplicate(task)
-    yield Gate("duplicate", kind is None, f"the same as {kind} task" if kind else "")
-    near = library.nearest(task)
-    yield Gate("near_duplicate", near is None, f"{near[1]:.2f} like task {near[0]}" if near else "")
-    panel = library.panel(task, effect, environment)
-    yield Gate("panel_overlap", panel is None, f"overlaps panel {panel}" if panel else "")

@@ -24,7 +24,7 @@ from coevolve.core.workers import Engine, Workers
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
-from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_gates, library_gates, read
+from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_gates, read
 from coevolve.stages.verify.library import Library, WorldChange, effect_of
 
 # limit of a worker's call, with the start of its environment: a guard against a candidate that never ends
@@ -96,7 +96,7 @@ def verify(
         verdict, task = one.verdict, one.task
         gates = list(verdict.gates)
         if task is not None and verdict.accepted:
-            _extend(gates, library_gates(library, task, one.effect, judge.environment))
+            _extend(gates, library.gates(task, one.effect, judge.environment))
         accepted = task is not None and _passed(gates)
         if task is not None and accepted:
             library.add(task, "an accepted")
@@ -145,17 +145,17 @@ def _by_workers(engine: Engine, environment: str, words: str, lines: Sequence[st
             yield one
 
 
+@dataclass
 class Judge:
-    """Runs the gates that do not depend on other tasks."""
+    """Runs the gates that do not depend on other tasks. ``world`` is the environment, if the caller has made it already."""
 
-    def __init__(
-        self, environment: str, enabled: bool = True, words: str = "language", world: Environment | None = None
-    ) -> None:
-        """``world`` is the environment, if the caller has made it already."""
-        self.environment = world or make(environment)
-        self._name = environment
-        self._enabled = enabled
-        self._words = words
+    name: str
+    enabled: bool = True
+    words: str = "language"
+    world: Environment | None = None
+
+    def __post_init__(self) -> None:
+        self.environment = self.world or make(self.name)
 
     def judge(self, line: str) -> Judged:
         """The verdict on one line, up to the first gate that fails. No candidate can make it raise."""
@@ -163,13 +163,13 @@ class Judge:
         candidate: Candidate | None = None
         effect: WorldChange | None = None
         try:
-            candidate = read(self._name, line)
+            candidate = read(self.name, line)
             gates.append(Gate("readable", True))
             world = self.environment.of(candidate.task)
-            if not self._enabled:
+            if not self.enabled:
                 gates += [Gate(name, None, "verify.enabled is false") for name in ENVIRONMENT_GATES]
             else:
-                _extend(gates, environment_gates(world, candidate, self._words))
+                _extend(gates, environment_gates(world, candidate, self.words))
                 effect = effect_of(world, candidate.task) if _passed(gates) else None
         except Exception as error:  # a candidate that breaks the environment is rejected
             reason = str(error) if isinstance(error, CoevolveError) else f"{type(error).__name__}: {error}"

@@ -12,7 +12,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.learnability import SHAPES, Record
 from coevolve.core.mixtures import apportioned
 from coevolve.core.paths import Paths
-from coevolve.core.records import Attempt, Gate, Verdict
+from coevolve.core.records import Attempt, Gate
 from coevolve.core.task import Task
 from coevolve.stages.verify.config import Select
 from coevolve.stages.verify.judge import Judged, accepted
@@ -55,17 +55,18 @@ def select(
         if name not in hopeless:
             by_environment[task.environment].append(task)
     rooms = _rooms({name: len(tasks) for name, tasks in by_environment.items()}, shares, config.keep)
-    kept = {
-        task_id
-        for name, tasks in by_environment.items()
-        for task_id in _kept(tasks, worth, rooms[name], config.variety)
-    }
-    return [
-        replace(one, verdict=_gated(one.verdict, worth[name], name in kept, bool(counts), name in hopeless))
-        if one.verdict.accepted and (name := one.verdict.task_id or "")
-        else one
-        for one in judged
-    ]
+    kept = {key for name, some in by_environment.items() for key in _kept(some, worth, rooms[name], config.variety)}
+    result = []
+    for one in judged:
+        verdict, name = one.verdict, one.verdict.task_id or ""
+        if verdict.accepted:
+            rate = "unknown" if verdict.pass_rate is None else f"{verdict.pass_rate:.2f}"
+            reason = f"pass rate {rate}: others are worth more than {worth[name]:.2f}" if counts else UNMEASURED
+            reason = UNSOLVED if name in hopeless else reason
+            gate = Gate(GATE, name in kept, "" if name in kept else reason)
+            one = replace(one, verdict=replace(verdict, accepted=name in kept, gates=[*verdict.gates, gate]))
+        result.append(one)
+    return result
 
 
 def kind(task: Task) -> Kind:
@@ -167,11 +168,3 @@ def _parts(task: Task) -> set[object]:
     """The parts of a task that make it like others: its tools, its first call and its chain of calls."""
     chain = tuple(call.name for call in task.calls)
     return {*chain, ("first", chain[:1]), ("chain", chain)}
-
-
-def _gated(verdict: Verdict, worth: float, kept: bool, measured: bool, hopeless: bool) -> Verdict:
-    rate = "unknown" if verdict.pass_rate is None else f"{verdict.pass_rate:.2f}"
-    reason = f"pass rate {rate}: others are worth more than {worth:.2f}" if measured else UNMEASURED
-    reason = UNSOLVED if hopeless else reason
-    gate = Gate(GATE, kept, "" if kept else reason)
-    return replace(verdict, accepted=kept, gates=[*verdict.gates, gate])

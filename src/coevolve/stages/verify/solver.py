@@ -56,8 +56,5 @@ class Solver:
             unanswered += bool(policy.exhausted or policy.failures or not episode.trajectory.counts)
         if unanswered:
             return Gate(GATE, None, f"{unanswered} of {self.attempts} attempts had no valid result")
-        return Gate(
-            GATE,
-            False,
-            f"not solvable from its words: {self.endpoint.model} failed {self.attempts} of {self.attempts}",
-        )
+        failed = f"{self.endpoint.model} failed {self.attempts} of {self.attempts}"
+        return Gate(GATE, False, f"not solvable from its words: {failed}")

@@ -63,14 +63,9 @@ def _judge(
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
     library = Library(known_tasks, panels, config.near_duplicate)
     with bar(len(lines), f"verify {t}", "candidates") as progress:
+        enabled, words = config.enabled, config.words
         return verify(
-            params.environment,
-            lines,
-            library,
-            engine=workers,
-            enabled=config.enabled,
-            words=config.words,
-            progress=progress.update,
+            params.environment, lines, library, engine=workers, enabled=enabled, words=words, progress=progress.update
         )
 
 
@@ -82,8 +77,8 @@ def _solve(params: Params, t: int, environment: Environment, judged: list[Judged
         metered(params.endpoint, attempts > 0, Paths.requests(t, "verify"), progress) as meter,
     ):
         if meter.endpoint is not None:
-            limits = Limits.of(params.policy)
-            solver = Solver(environment, meter.endpoint, limits, attempts, params.seed, meter.counts)
+            limits, seed = Limits.of(params.policy), params.seed
+            solver = Solver(environment, meter.endpoint, limits, attempts, seed, meter.counts)
             judged = solver.judge(judged, progress.update)
     return judged, meter
 
