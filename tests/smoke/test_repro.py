@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.project import Project
 
-LOOP = ("pairs", "train", "signals", "generate", "explore", "synthesize", "verify", "watch", "validate", "evaluate")
+LOOP = ("pairs", "train", "signals", "generate", "explore", "synthesize", "verify", "validate", "evaluate")
 
 
 def stages(project: Project) -> list[str]:
@@ -29,7 +29,7 @@ OUTPUTS = [
     "data/0/explorations.jsonl",
     "data/0/candidates.jsonl",
     "data/0/verified/verdicts.jsonl",
-    "data/0/watch.json",
+    "data/0/indicators.jsonl",
     "data/1/tasks.jsonl",
     "data/1/attempts.jsonl",
     "evaluations/1/outcomes.jsonl",

@@ -71,7 +71,7 @@ def test_verdicts_are_the_same_from_files_and_from_records(outside: Path) -> Non
     assert [verdict.accepted for verdict, _ in by_file] == [False, True, True]
     assert [task for _, task in by_file] == TASKS
     lines = [json.dumps(asdict(task)) for task in TASKS]
-    assert coevolve.verify("miniworld", [*lines[1:], "garbage"])[-1][1] is None
+    assert coevolve.verify("miniworld", [*lines[1:], "garbage"])[-1].task is None
 
 
 def test_handwritten_task_needs_no_ids() -> None:

@@ -22,7 +22,7 @@ from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.train.groups import attempts
-from coevolve.stages.watch.watchdogs import indicators, unfinished
+from coevolve.stages.validate.indicators import measure, notes
 from tests.unit.stages.train.small import PARAMS, WORLD
 from tests.unit.test_rollout import Around
 from tests.waiting import PATIENCE
@@ -136,14 +136,9 @@ def test_failed_visit_is_kept_in_history_and_gives_no_signal(broken: list[Trajec
 
 
 def test_share_of_failed_episodes_is_watched(broken: list[Trajectory]) -> None:
-    def state(share: float) -> str:
-        values: dict[str, float | None] = dict.fromkeys((name for name, _ in CONFIG.watch), 0.55)
-        found = indicators({**values, "environment_failed": share}, CONFIG.watch)
-        return str(next(one.as_dict()["state"] for one in found if one.name == "environment_failed"))
-
-    assert state(sum(map(fails, broken)) / len(broken)) != state(0.0) == "ok"
-    assert state(0.25) == "critical"
     failed = sum(map(fails, broken))
-    (note,) = unfinished(broken)
+    found = measure(0, broken, len(WORLD.tools()), [], [], [], [], [], {})
+    assert found["environment_failed"] == failed / len(broken)
+    (note,) = notes(broken, [], [])
     assert f"{failed} of {len(broken)} " in note and f"({FailureReason.MACHINE}: {failed})" in note
-    assert unfinished([one for one in broken if not fails(one)]) == []
+    assert notes([one for one in broken if not fails(one)], [], []) == []

@@ -76,12 +76,11 @@ def _rollouts(args: argparse.Namespace) -> int:
 
 def _tasks(args: argparse.Namespace) -> str:
     from coevolve.core.io import read_tasks, strict, write_jsonl
-    from coevolve.core.task import task_id_of
 
     file = args.source / "tasks.jsonl" if args.source.is_dir() else args.source
     tasks = read_tasks(file, reader=strict)
     for number, one in enumerate(tasks, 1):
-        if one.task_id != task_id_of(one.environment, one.world, one.turns, one.reference):
+        if one.task_id != one.content_id:
             raise CoevolveError(
                 f"{file}:{number}: task_id {one.task_id} is not the hash of the content; export the task again, unedited"
             )

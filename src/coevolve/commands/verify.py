@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     from coevolve.core.progress import bar
     from coevolve.core.workers import local
     from coevolve.stages.verify.candidates import by_name, lines, verify
-    from coevolve.stages.verify.judge import unchecked
+    from coevolve.stages.verify.judge import accepted, unchecked
 
     candidates = lines(args.candidates)
     with bar(len(candidates), "verify", "candidates") as progress:
@@ -61,21 +61,21 @@ def run(args: argparse.Namespace) -> int:
             engine=local(),
             progress=progress.update,
         )
-    write_jsonl(args.out / "verdicts.jsonl", (verdict for verdict, _ in judged))
-    write_jsonl(args.out / "accepted.jsonl", (task for verdict, task in judged if verdict.accepted))
-    reasons = Counter(gate.name for verdict, _ in judged for gate in verdict.gates if gate.passed is False)
-    refused = [(number, verdict, gate) for number, (verdict, _) in enumerate(judged, 1) if (gate := verdict.refusal)]
-    not_checked = unchecked(verdict for verdict, _ in judged)
+    verdicts = [one.verdict for one in judged]
+    write_jsonl(args.out / "verdicts.jsonl", verdicts)
+    write_jsonl(args.out / "accepted.jsonl", accepted(judged))
+    reasons = Counter(gate.name for verdict in verdicts for gate in verdict.gates if gate.passed is False)
+    refused = [(number, verdict, gate) for number, verdict in enumerate(verdicts, 1) if (gate := verdict.refusal)]
+    not_checked = unchecked(verdicts)
     if args.json:
         rejected = [
             {"candidate": number, "candidate_id": verdict.candidate_id, "gate": gate.name, "reason": gate.reason}
             for number, verdict, gate in refused
         ]
-        count = len(judged) - len(refused)
-        told = {"accepted": count, "judged": len(judged), "rejected": rejected, "not_checked": dict(not_checked)}
-        print(json.dumps(told))
+        counts = {"accepted": len(accepted(judged)), "judged": len(judged), "not_checked": dict(not_checked)}
+        print(json.dumps({**counts, "rejected": rejected}))
         return 1 if args.fail and reasons else 0
-    print(f"{args.out}: {sum(verdict.accepted for verdict, _ in judged)} of {len(judged)} accepted")
+    print(f"{args.out}: {len(accepted(judged))} of {len(judged)} accepted")
     for name, count in reasons.most_common():
         print(f"  {count:6d} rejected by {name}")
     for number, _, gate in refused[:SHOWN]:

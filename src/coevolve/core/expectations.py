@@ -2,40 +2,30 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from coevolve.core.errors import CoevolveError
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 
-if TYPE_CHECKING:
-    import pandas as pd
+Wanted = Mapping[str, tuple[str, dict[str, Any]]]  # name in reports → kind and arguments of Great Expectations
 
 
-@dataclass(frozen=True)
-class Expectation:
-    """An expectation with its name in the report. ``kind`` and ``arguments`` are those of Great Expectations.
-
-    A ``critical`` expectation judges the whole file. The others judge rows.
-    """
+@dataclass(frozen=True, slots=True)
+class ExpectationOutcome:
+    """The outcome of an expectation of ``column``. ``rows`` break it. A ``critical`` one stops the pipeline."""
 
     name: str
-    kind: str
-    arguments: Mapping[str, Any]
-    critical: bool = False
-
-
-@dataclass
-class ExpectationOutcome:
-    expectation: Expectation
+    column: str
+    critical: bool
     success: bool
-    rows: list[int] = field(default_factory=list)
-    observed: Any = None
-    error: str = ""
+    rows: list[int]
 
 
-def between(column: str, low: float, high: float) -> tuple[str, dict[str, Any]]:
-    """Kind and arguments: values of ``column`` lie in [low, high]."""
+def between(column: str, low: float | None, high: float | None) -> tuple[str, dict[str, Any]]:
+    """Kind and arguments: values of ``column`` lie in [low, high]; None is no limit."""
     return "ExpectColumnValuesToBeBetween", {"column": column, "min_value": low, "max_value": high}
 
 
@@ -49,15 +39,12 @@ def hashed(column: str) -> tuple[str, dict[str, Any]]:
     return "ExpectColumnValuesToMatchRegex", {"column": column, "regex": "^[0-9a-f]{16}$"}
 
 
-def quarantined(broken: Iterable[tuple[str, Iterable[int]]], records: Sequence[Any]) -> list[dict[str, Any]]:
-    """The records that break expectations, each with its row and the names of the expectations.
-
-    ``broken`` holds the name of each expectation with the rows that break it.
-    """
+def quarantined(outcomes: Iterable[ExpectationOutcome], records: Sequence[Any]) -> list[dict[str, Any]]:
+    """The records that break expectations, each with its row and the names of the expectations."""
     names: dict[int, list[str]] = {}
-    for name, rows in broken:
-        for row in rows:
-            names.setdefault(row, []).append(name)
+    for outcome in outcomes:
+        for row in outcome.rows:
+            names.setdefault(row, []).append(outcome.name)
     return [{"row": row, "expectations": names[row], "record": records[row]} for row in sorted(names)]
 
 
@@ -82,31 +69,39 @@ class Suites:
                 self._context.delete_data_docs_site(name)
             self._context.add_data_docs_site("local", site)
 
-    def run(self, name: str, frame: "pd.DataFrame", wanted: Sequence[Expectation]) -> list[ExpectationOutcome]:
+    def run(self, name: str, facts: Sequence[Mapping[str, Any]], wanted: Wanted) -> list[ExpectationOutcome]:
+        """The outcomes of the ``wanted`` expectations for a table with the rows ``facts``.
+
+        Raises a CoevolveError if an expectation could not be judged.
+        """
+        import pandas as pd
+
         gx = self._gx
         suite = gx.ExpectationSuite(name=name)
-        for number, expectation in enumerate(wanted):
-            kind = getattr(gx.expectations, expectation.kind)
-            suite.add_expectation(kind(**expectation.arguments, meta={"number": number}))
+        for title, (kind, arguments) in wanted.items():
+            known = {"severity": "warning", **arguments, "meta": {"name": title}}
+            suite.add_expectation(getattr(gx.expectations, kind)(**known))
         suite = self._context.suites.add(suite)
         batch = self._source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(name)
-        definition = self._context.validation_definitions.add(
-            gx.ValidationDefinition(name=name, data=batch, suite=suite)
-        )
-        result = definition.run(batch_parameters={"dataframe": frame}, result_format="COMPLETE")
-        return [_outcome(wanted, outcome) for outcome in result.results]
+        definition = gx.ValidationDefinition(name=name, data=batch, suite=suite)
+        definition = self._context.validation_definitions.add(definition)
+        columns = dict.fromkeys(arguments["column"] for _, arguments in wanted.values())
+        frame = pd.DataFrame(facts, columns=list(columns))
+        outcomes = []
+        for result in definition.run(batch_parameters={"dataframe": frame}, result_format="COMPLETE").results:
+            title = result.expectation_config.meta["name"]
+            info = result.exception_info or {}
+            raised = info if "raised_exception" in info else next(iter(info.values()), {})
+            if raised.get("raised_exception"):
+                reason = raised.get("exception_message", "failed")
+                raise CoevolveError(f"expectation {title!r} could not be judged: {reason}")
+            rows = [int(row) for row in (result.result or {}).get("unexpected_index_list") or []]
+            arguments = wanted[title][1]
+            critical = arguments.get("severity") == "critical"
+            outcomes.append(ExpectationOutcome(title, arguments["column"], critical, bool(result.success), rows))
+        return outcomes
 
     def build_docs(self) -> None:
         """Write the pages. Great Expectations logs the error of a page that it cannot write."""
         if self._docs is not None:
             self._context.build_data_docs()
-
-
-def _outcome(wanted: Sequence[Expectation], result: Any) -> ExpectationOutcome:
-    expectation = wanted[result.expectation_config.meta["number"]]
-    info = result.exception_info or {}
-    raised = info if "raised_exception" in info else next(iter(info.values()), {})
-    error = str(raised.get("exception_message", "failed")) if raised.get("raised_exception") else ""
-    details = result.result or {}
-    rows = [int(row) for row in details.get("unexpected_index_list") or []]
-    return ExpectationOutcome(expectation, bool(result.success), rows, details.get("observed_value"), error)

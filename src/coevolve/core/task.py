@@ -85,6 +85,11 @@ class Task:
     schema_version: int = SCHEMA_VERSION
 
     @property
+    def content_id(self) -> str:
+        """The hash of the content, which the task's id must equal."""
+        return task_id_of(self.environment, self.world, self.turns, self.reference)
+
+    @property
     def calls(self) -> list[ToolCall]:
         """The calls of the reference, turn by turn."""
         return [call for turn in self.reference for call in turn]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects, read_tasks, write_jsonl, write_text
+from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks, write_jsonl, write_text
 from coevolve.core.records import Exploration, Signal, Verdict
 from coevolve.core.task import Task
 from coevolve.core.untrusted import one_line
@@ -86,7 +86,6 @@ def page(folder: Path, environment: str, known: Sequence[Task], facts: Mapping[s
         "refusals": [
             (verdict.candidate_id, gate.name, one_line(gate.reason, 300)) for verdict, gate in refusals[:SHOWN]
         ],
-        "validation": read_json(folder / "validation" / "metrics.json"),
         "policy": policy,
         "shown": SHOWN,
     }

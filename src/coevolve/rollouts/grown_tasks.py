@@ -1,20 +1,18 @@
 """Grow verified tasks from the rollouts of any trainer: signals, exploration, synthesis, verification, selection.
 
 The steps are the functions of the stages with the same names. They need no DVC and no params.yaml. The same inputs give
-the same bytes, except for Great Expectations' pages in data_docs, which hold the time of day. After a kill, the finished
-steps and all paid replies are kept in ``work``.
+the same bytes. After a kill, the finished steps and all paid replies are kept in ``work``.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.code_digest import code_of
-from coevolve.core.errors import CoevolveError, install
+from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.io import read_json, read_jsonl, read_tasks, write_json, write_jsonl
 from coevolve.core.progress import bar
@@ -43,13 +41,10 @@ from coevolve.stages.explore.exploration_plan import carry_out, plan
 from coevolve.stages.signals.extract import extract, task_ids
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.synthesizer import candidates_of, wording
-from coevolve.stages.validate.config import Validate
-from coevolve.stages.validate.validation import validate, write
 from coevolve.stages.verify.candidates import Tasks, tasks_of
-from coevolve.stages.verify.judge import accepted, unchecked, verify
+from coevolve.stages.verify.judge import Judged, PassCount, accepted, unchecked, verify
 from coevolve.stages.verify.library import Library
-from coevolve.stages.verify.pass_counts import PassCount
-from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rate
+from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rates
 from coevolve.stages.verify.select import notes, select, solved_kinds
 
 Say = Callable[[str], object]
@@ -86,10 +81,6 @@ def grow(
     overlaps ``panels``, by default the environment's own. ``options`` are the fields of ``GrowOptions``.
     """
     chosen = GrowOptions(**options)
-    if find_spec("great_expectations") is None:  # validation is the last step
-        raise CoevolveError(
-            f"grow validates its tasks with Great Expectations, which is not installed; run `{install('train')}`"
-        )
     world = make(environment)
     rows, files = rollout_files(rollouts, chosen.format)
     known_tasks = tasks_of(known, environment) if known is not None else list(world.tasks("seed"))
@@ -153,7 +144,7 @@ class _Growth:
             "explore": (self.explore, [work / "explorations.jsonl"]),
             "synthesize": (self.synthesize, [work / "candidates.jsonl"]),
             "verify": (self.verify, [work / "accepted.jsonl", work / "verdicts.jsonl"]),
-            "select": (self.select, [out / "validation", out / "verdicts.jsonl", out / "tasks.jsonl"]),
+            "select": (self.select, [out / "verdicts.jsonl", out / "tasks.jsonl"]),
         }
         told: dict[str, list[str]] = {}
         for name, (step, files) in steps.items():
@@ -243,7 +234,7 @@ class _Growth:
         library = Library(self.known, self.panels, config.near_duplicate)
         with bar(len(lines), "verify", "candidates") as progress:
             judged = verify(self.name, lines, library, engine=local(), words=config.words, progress=progress.update)
-        tasks, verdicts = accepted(judged), [verdict for verdict, _ in judged]
+        tasks, verdicts = accepted(judged), [one.verdict for one in judged]
         write_jsonl(self.work / "accepted.jsonl", tasks)
         write_jsonl(self.work / "verdicts.jsonl", verdicts)
         counts = [f", {count} not checked by {gate}" for gate, count in sorted(unchecked(verdicts).items())]
@@ -264,33 +255,28 @@ class _Growth:
                     progress.update,
                 )  # fmt: skip
                 failures = getattr(policy, "failures", [])
-        judged = [
-            with_pass_rate(verdict, tasks.get(verdict.task_id or "") if verdict.accepted else None, counts)
-            for verdict in read_jsonl(self.work / "verdicts.jsonl", Verdict)
-        ]
+        verdicts = read_jsonl(self.work / "verdicts.jsonl", Verdict)
+        judged = [Judged(one, tasks.get(one.task_id or "") if one.accepted else None) for one in verdicts]
+        judged = with_pass_rates(judged, counts)
         remarks: list[str] = []
         if config.select is not None:
             solved = set()
             if counts:
                 with open_table(self.work / "trajectories.parquet") as table:
                     solved = solved_kinds(self.known, table.attempts())
-            judged = select(judged, config.select, counts, shares_of(self.world), solved)
+            judged = select(judged, config.select, shares_of(self.world), solved)
             remarks = notes(judged, config.select.keep, len(self.world.tools()))
-        rows = [asdict(task) for task in accepted(judged)]
-        docs = self.folder / "data_docs"
-        validation = validate(rows, self.world, self.panels, Validate(min_rows=1), config.near_duplicate, docs)
-        write(self.folder / "validation", validation, f"{options.count} tasks of {self.name}")
-        write_jsonl(self.folder / "verdicts.jsonl", (verdict for verdict, _ in judged))
-        write_jsonl(file, validation.tasks)
-        count = len(validation.tasks)
-        lines = [f"{count} tasks of {len({task.family for task in validation.tasks})} families in {file}", *remarks]
+        chosen = accepted(judged)
+        write_jsonl(self.folder / "verdicts.jsonl", (one.verdict for one in judged))
+        write_jsonl(file, chosen)
+        lines = [f"{len(chosen)} tasks of {len({task.family for task in chosen})} families in {file}", *remarks]
         if failures:
             lost = sum(count.played - count.episodes for count in counts.values())
             lines.append(
                 f"{len(failures)} requests to the policy got no reply, and {lost} episodes count in no pass rate; the first "
                 f"reason: {one_line(failures[0])}"
             )
-        if count < options.count:
+        if len(chosen) < options.count:
             page_file = self.folder / "index.html"
             lines.append(f"{options.count} tasks were asked for; read {page_file} for what was rejected")
         return lines

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from coevolve.core.yaml_files import one_line
 from coevolve.stages.schema import Params, sections
-from coevolve.stages.watch.config import Limit
+from coevolve.stages.validate.config import Limit
 
 HEAD = """# Parameters
 
@@ -54,8 +54,11 @@ def _keys(prefix: str, section: type[BaseModel]) -> Iterator[Key]:
         if isinstance(default, BaseModel) and not isinstance(default, Limit):
             yield from _keys(f"{prefix}.{name}", type(default))
         else:
-            shown = default.model_dump() if isinstance(default, BaseModel) else default
-            yield Key(f"{prefix}.{name}", shown, field.description or "", _values(field.annotation))
+            limit = isinstance(default, Limit)
+            sentence = f"{field.description or ''}{' Low is bad.' * (limit and default.low_is_bad)}"
+            yield Key(
+                f"{prefix}.{name}", default.model_dump() if limit else default, sentence, _values(field.annotation)
+            )
 
 
 def _values(annotation: Any) -> str:

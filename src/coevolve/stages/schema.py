@@ -32,7 +32,6 @@ from coevolve.stages.train.learners import LEARNERS, config_of
 from coevolve.stages.validate.config import Validate
 from coevolve.stages.verify.config import Verify
 from coevolve.stages.warm.config import Warm
-from coevolve.stages.watch.config import Watch
 from coevolve.tracking.config import Tracking
 
 PARAMS = Path("params.yaml")
@@ -78,7 +77,6 @@ class Params(Section):
     endpoint: EndpointSection = EndpointSection()
     synthesize: Synthesize = Synthesize()
     verify: Verify = Verify()
-    watch: Watch = Watch()
     validate_: Validate = Field(default=Validate(), alias="validate")
     evaluate: Evaluate = Evaluate()
     report: Report = Report()

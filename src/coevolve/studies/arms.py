@@ -7,9 +7,10 @@ from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.section import dotted
+from coevolve.stages.validate.config import LIMITS
 
-# Keys that do not distinguish arms: runs differ by seed, and the other sections cannot change a policy
-APART = {"seed", "compute", "watch", "report", "tracking"}
+# Keys that do not distinguish arms: runs differ by seed, and the others cannot change a policy
+APART = {"seed", "compute", *(f"validate.{name}" for name in LIMITS), "report", "tracking"}
 
 
 def parameters(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def further(expected: Mapping[str, Any], ran: Mapping[str, Any]) -> dict[str, An
     return {
         key: value
         for key, value in dotted(ran).items()
-        if key.split(".")[0] not in APART and (key not in known or known[key] != value)
+        if not any(_within(key, apart) for apart in APART) and (key not in known or known[key] != value)
     }
 
 

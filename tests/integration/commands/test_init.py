@@ -163,7 +163,12 @@ def test_project_inside_a_repository_joins_that_repository(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("file", "old", "new", "words"),
     [
-        ("dvc.yaml", "stage watch ${item.t}", "stage watcher ${item.t}", "dvc.yaml: stage watch 0: watch 0 is missing"),
+        (
+            "dvc.yaml",
+            "stage validate ${item.t}",
+            "stage validated ${item.t}",
+            "dvc.yaml: stage validate 0: validate 0 is missing",
+        ),
         ("dvc.yaml", "        - data/code/verify.json\n", "", "stage verify 0: data/code/verify.json is missing"),
         ("dvc.yaml", "      - data/panels\n", "", "data/panels is missing: the file is of another version of coevolve"),
         ("params.yaml", "\ntrain:\n", "\ntrain:\n  mixture: 1\n", "unknown key train.mixture; remove it"),

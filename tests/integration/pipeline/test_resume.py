@@ -15,12 +15,12 @@ def test_critical_watchdog_stops_before_the_next_dataset(project: Project) -> No
     params = project.folder / "params.yaml"
     before = params.read_text()
     try:
-        project.set(watch__drift={"limit": 0.0, "critical": 0.000001})
+        project.set(validate__drift={"limit": 0.0, "critical": 0.000001})
         done = project.dvc("repro", check=False)
         assert done.returncode != 0
         assert "error: iteration 0: drift" in done.stdout + done.stderr
-        assert "watch.drift.critical in params.yaml" in done.stdout + done.stderr
-        assert ran(done.stdout) == ["code", "watch@0"]
+        assert "validate.drift.critical in params.yaml" in done.stdout + done.stderr
+        assert ran(done.stdout) == ["code", "validate@0"]
     finally:
         params.write_text(before)
     assert not set(ran(project.dvc("repro").stdout)) & {"train@0", "validate@0"}

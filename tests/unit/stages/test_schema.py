@@ -138,5 +138,5 @@ def test_number_of_candidates_follows_the_number_of_explorations(
 
 
 def test_setting_one_limit_of_a_watchdog_keeps_the_other(tmp_path: Path) -> None:
-    drift = load(edited(tmp_path, watch__drift__critical=0.05)).watch.drift
+    drift = load(edited(tmp_path, validate__drift__critical=0.05)).validate_.drift
     assert (drift.limit, drift.critical) == (0.3, 0.05)

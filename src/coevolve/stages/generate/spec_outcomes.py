@@ -1,18 +1,16 @@
 """The outcomes of generations: an accepted task and the agent's success at it, or the reason why there is no task."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from coevolve.core.records import Attempt, Exploration, Generation, Verdict
+from coevolve.core.records import Attempt, Exploration, Generation
 from coevolve.core.stage_summary import StageSummary
-from coevolve.core.task import Task
 from coevolve.stages.generate.config import Generate
 from coevolve.stages.generate.rewards import distance, rewards
 from coevolve.stages.generate.spec import exploration_of
 from coevolve.stages.verify.judge import Judged
-from coevolve.stages.verify.pass_counts import PassCount
 
 ACCEPTED = "accepted"
 UNREALIZED = "unrealized"  # exploration did not get every named tool accepted
@@ -22,17 +20,14 @@ MIDDLE = (0.4, 0.6)  # shares of solved attempts that count as hitting one half
 
 
 def settled(
-    generations: Sequence[Generation],
-    explorations: Sequence[Exploration],
-    judged: Sequence[Judged],
-    counts: Mapping[str, PassCount],
+    generations: Sequence[Generation], explorations: Sequence[Exploration], judged: Sequence[Judged]
 ) -> list[Generation]:
-    """``generations`` with their outcomes, by the first candidate of each. ``counts`` hold the episodes at each task."""
+    """``generations`` with their outcomes, by the first candidate of each."""
     explored = {exploration.exploration_id for exploration in explorations}
-    first: dict[str, tuple[Verdict, Task]] = {}
-    for verdict, task in judged:
-        if task is not None and task.provenance is not None:
-            first.setdefault(task.provenance.exploration_id, (verdict, task))
+    first: dict[str, Judged] = {}
+    for one in judged:
+        if one.task is not None and one.task.provenance is not None:
+            first.setdefault(one.task.provenance.exploration_id, one)
     outcomes = []
     for generation in generations:
         exploration_id = exploration_of(generation)
@@ -43,17 +38,16 @@ def settled(
         elif exploration_id not in first:
             outcomes.append(replace(generation, outcome=WORDLESS))
         else:
-            outcomes.append(_judged(generation, *first[exploration_id], counts))
+            outcomes.append(_judged(generation, first[exploration_id]))
     return outcomes
 
 
-def _judged(generation: Generation, verdict: Verdict, task: Task, counts: Mapping[str, PassCount]) -> Generation:
-    failed = next((gate.name for gate in verdict.gates if gate.passed is False), None)
+def _judged(generation: Generation, one: Judged) -> Generation:
+    failed = next((gate.name for gate in one.verdict.gates if gate.passed is False), None)
     if failed:
         return replace(generation, outcome=f"gate: {failed}")
-    count = counts.get(task.task_id)
-    solved, episodes = (count.successes, count.episodes) if count is not None else (0, 0)
-    return replace(generation, outcome=ACCEPTED, task_id=task.task_id, successes=solved, episodes=episodes)
+    solved, episodes = (one.count.successes, one.count.episodes) if one.count is not None else (0, 0)
+    return replace(generation, outcome=ACCEPTED, task_id=one.verdict.task_id, successes=solved, episodes=episodes)
 
 
 def updated(generations: Sequence[Generation], attempts: Sequence[Attempt]) -> list[Generation]:

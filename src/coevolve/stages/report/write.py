@@ -19,7 +19,7 @@ from coevolve.stages.report.page.panels import LEFT, draw
 from coevolve.stages.report.page.view import compared, gather, groups, strength
 from coevolve.stages.report.run_summary import METRICS, SUMMARY, Summary
 from coevolve.stages.report.tables import curves, headline, number, table
-from coevolve.stages.watch.watchdogs import LOW_IS_BAD, MEANING
+from coevolve.stages.validate.config import LOW_IS_BAD, MEANING
 
 
 @dataclass(frozen=True, slots=True)

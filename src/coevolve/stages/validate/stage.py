@@ -1,19 +1,24 @@
-"""Stage `validate`: check the next dataset, which is the old dataset plus the accepted tasks, with Great Expectations.
+"""Stage `validate`: check iteration t, and the next dataset, which is the old one plus the accepted tasks, with Great Expectations.
 
-It omits tasks that a reviewer rejects. Writes data/next/tasks.jsonl, data/next/validation with report.md, quarantine.jsonl and
-metrics.json, and Data Docs in data/next/data_docs. A critical failure stops the pipeline after the report is written.
+It omits tasks that a reviewer rejects. Writes data/next/tasks.jsonl, data/next/validation with report.md and quarantine.jsonl,
+data/t/indicators.jsonl, and Data Docs in data/next/data_docs. If an indicator or the dataset passes a critical limit
+of section `validate` of params.yaml, the pipeline stops after the report is written, before the next iteration trains on it.
 """
 
 import shutil
 from dataclasses import dataclass
 from typing import Literal
 
+from coevolve.core.attempts import read_visits
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import parse, read_jsonl_objects, read_jsonl_values, read_tasks, write_jsonl
+from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects, read_jsonl_values, read_tasks, write_jsonl
 from coevolve.core.paths import Paths
+from coevolve.core.records import Verdict
 from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
+from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.schema import Params
+from coevolve.stages.validate.indicators import STEP_KEYS, measure, notes, refused
 from coevolve.stages.validate.validation import validate, write
 
 
@@ -26,47 +31,58 @@ class Review:
 
 
 def rejected() -> set[str]:
-    """The ids of tasks that at least one reviewer rejects. A reviewer's latest decision on a task wins.
-
-    Empty without the folder ``reviews``.
-    """
+    """The ids of tasks that a reviewer rejects, if there are reviews. A reviewer's latest decision on a task wins."""
     ids: set[str] = set()
     for file in sorted(Paths.reviews.glob("*.jsonl")):
-        reviews = (parse(Review, value, f"{file}:{number}") for number, value in read_jsonl_objects(file))
-        latest = {review.task_id: review.decision for review in reviews}
+        latest = {review.task_id: review.decision for review in read_jsonl(file, Review)}
         ids.update(name for name, decision in latest.items() if decision == "reject")
     return ids
 
 
 def main(params: Params, t: int) -> None:
     environment = open_environment(params.environment)
-    sources = [Paths.tasks(t), Paths.verified(t) / "accepted.jsonl"]
-    rows = [value for source in sources for _, value in read_jsonl_values(source)]
-    panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
+    trajectories, visits = read_trajectories(Paths.trajectories(t)), read_visits(Paths.attempts(t + 1))
+    tasks, verified = read_tasks(Paths.tasks(t)), Paths.verified(t)
+    share, lost = refused(trajectories, tasks, environment.category, visits)
+    measured = measure(
+        t,
+        trajectories,
+        len(environment.tools()),
+        [value for _, value in read_jsonl_objects(Paths.data(t) / "train_metrics.jsonl", STEP_KEYS)],
+        visits,
+        tasks,
+        read_tasks(verified / "accepted.jsonl"),
+        read_jsonl(verified / "verdicts.jsonl", Verdict),
+        {**read_json(Paths.summary(t, "pairs"))["figures"], **read_json(Paths.summary(t, "generate"))["figures"]},
+    )
     folder, docs = Paths.validation(t + 1), Paths.data_docs(t + 1)
     shutil.rmtree(docs, ignore_errors=True)  # Data Docs would keep a page of every run
     validation = validate(
-        rows,
+        [value for file in (Paths.tasks(t), verified / "accepted.jsonl") for _, value in read_jsonl_values(file)],
         environment,
-        panels,
+        {task.task_id for name in environment.panels for task in read_tasks(Paths.panel(name), params.environment)},
         params.validate_,
-        params.verify.near_duplicate,
         docs,
         rejected(),
-        split=params.tasks.split,
+        params.tasks.split,
+        {**measured, "refused": share},
     )
     write(folder, validation, f"Dataset {t + 1} of {params.environment}")
-    if (failed := validation.critical) is not None:
+    indicators = validation.indicators
+    write_jsonl(Paths.indicators(t), indicators)
+    past = [indicator for indicator in indicators if indicator.state != "ok"]
+    remarks = [*notes(trajectories, visits, tasks), *lost]
+    figures: dict[str, int | float | None] = {indicator.name: indicator.value for indicator in indicators}
+    write_summary(StageSummary("indicators", t, figures, notes=[*map(str, past), *remarks]))
+    within = f"{len(indicators) - len(past)} of {len(indicators)} indicators within their limits"
+    print(*(f"{one.state}: {one}" for one in past), *remarks, f"{Paths.indicators(t)}: {within}", sep="\n")
+    if stop := validation.critical:
         raise CoevolveError(
-            f"{Paths.tasks(t + 1)}: critical expectation {failed.expectation.name!r} fails"
-            f"{f' (observed {failed.observed})' if failed.observed is not None else ''}; read {folder}/report.md, "
-            "then fix the data or the limit in params.yaml, section validate"
+            f"iteration {t}: {stop}; the pipeline stops before it trains on this. Read data/{t} and {folder}/report.md, "
+            f"then fix the cause, or change validate.{stop.name}.critical in params.yaml"
         )
     write_jsonl(Paths.tasks(t + 1), validation.tasks)
-    figures: dict[str, int | float | None] = {
-        TASKS: len(validation.tasks),
-        "families": validation.metrics["families"],
-        "rows in quarantine": len(validation.quarantine),
-    }
+    size, families, lost_rows = len(validation.tasks), validation.families, len(validation.quarantine)
+    figures = {TASKS: size, "families": len(families), "rows in quarantine": lost_rows}
     write_summary(StageSummary("validate", t + 1, figures, columns=[TASKS]))
-    print(f"{Paths.tasks(t + 1)}: {len(validation.tasks)} tasks, {len(validation.quarantine)} rows in quarantine")
+    print(f"{Paths.tasks(t + 1)}: {size} tasks, {lost_rows} rows in quarantine")

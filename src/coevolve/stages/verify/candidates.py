@@ -53,16 +53,14 @@ def lines(candidates: str | Path | Iterable[Row]) -> list[str]:
     """The candidates as JSON, one text each."""
     if isinstance(candidates, str | Path):
         return read_lines(Path(candidates))
-    return [_line(row, number) for number, row in enumerate(candidates)]
-
-
-def _line(row: Row, number: int) -> str:
-    if isinstance(row, str):
-        return row
-    try:
-        return json.dumps(row if isinstance(row, Mapping) else asdict(row))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise CoevolveError(f"candidates[{number}]: {error}; expected a Candidate, a Task, or JSON values") from None
+    found = []
+    for number, row in enumerate(candidates):
+        try:
+            found.append(row if isinstance(row, str) else json.dumps(row if isinstance(row, Mapping) else asdict(row)))
+        except (TypeError, ValueError, RecursionError) as error:
+            expected = "expected a Candidate, a Task, or JSON values"
+            raise CoevolveError(f"candidates[{number}]: {error}; {expected}") from None
+    return found
 
 
 def by_name(files: Iterable[Path]) -> dict[str, list[Path]]:

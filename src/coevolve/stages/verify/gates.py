@@ -16,11 +16,10 @@ from coevolve.core.io import parse, strict
 from coevolve.core.mixtures import shares
 from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
-from coevolve.core.task import CallOutcome, Task, ToolCall, task_id_of
+from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.terminal import plain
 from coevolve.environments.chains import leaves, precondition, replay, shown_in
 from coevolve.environments.environment import Environment, Session, blameless
-from coevolve.stages.verify.library import Library, WorldChange
 from coevolve.stages.verify.words import Played, speaks_of, words_match
 
 GATES = (
@@ -57,15 +56,16 @@ def read(environment: str, line: str) -> Candidate:
         raise CoevolveError(f"not JSON that every reader takes: {error}") from None
     if not isinstance(value, dict):
         raise CoevolveError("not a JSON object")
-    if "task" in value:
-        task = _task(value["task"], "candidate.task")
-        candidate = parse(Candidate, {"candidate_id": _id(task), **value, "task": task}, "candidate")
-    else:
-        task = _task(value, "task")
-        candidate = Candidate(_id(task), task, [])
+    held, where = (value["task"], "candidate.task") if "task" in value else (value, "task")
+    bare = isinstance(held, dict) and "task_id" not in held  # people who write tasks by hand may leave out the hash
+    task = parse(Task, {**held, "task_id": ""} if bare else held, where)
+    task = replace(task, task_id=task.content_id) if bare else task
+    known = value if "task" in value else {"asks": []}
+    made = {"candidate_id": content_hash(["task", task.task_id]), **known, "task": task}
+    candidate = parse(Candidate, made, "candidate")
     if task.environment not in shares(environment):
         raise CoevolveError(f"belongs to environment {task.environment!r}, expected {environment!r}")
-    if task.task_id != task_id_of(task.environment, task.world, task.turns, task.reference):
+    if task.task_id != task.content_id:
         raise CoevolveError("task_id is not the hash of the content")
     if complaint := unreadable(task.turns):
         raise CoevolveError(complaint)
@@ -74,19 +74,6 @@ def read(environment: str, line: str) -> Candidate:
     if not 0 < len(task.calls) <= MAX_CALLS:
         raise CoevolveError(f"the reference has {len(task.calls)} calls, expected 1 to {MAX_CALLS}")
     return candidate
-
-
-def _task(value: Any, where: str) -> Task:
-    """``value`` as a task. People who write tasks by hand may leave out ``task_id``, which is the hash of the content."""
-    if not isinstance(value, dict) or "task_id" in value:
-        return parse(Task, value, where)
-    task = parse(Task, {**value, "task_id": ""}, where)
-    return replace(task, task_id=task_id_of(task.environment, task.world, task.turns, task.reference))
-
-
-def _id(task: Task) -> str:
-    """The id of a candidate that has none."""
-    return content_hash(["task", task.task_id])
 
 
 def unreadable(turns: Sequence[str]) -> str:
@@ -216,18 +203,14 @@ def _needed(
     """Whether the task needs each change, and whether each later call than the last change is needed or used."""
     last = max((row for row in range(len(chain)) if changed[row]), default=len(chain))
     for row, (position, call) in enumerate(zip(task.positions, task.calls, strict=True)):
-        idle = row > last and not _used(chain, row)
+        shown = [one.value for one in shown_in(chain[row].observation)] if row > last else []
+        later = [value for other in chain[row + 1 :] for _, value in leaves(other.arguments)]
+        idle = row > last and not any(value in shown for value in later)
         if (changed[row] or idle) and _passes(environment, session, task, _with(task, position, None)):
             return Gate(
                 "needed", False, f"passes without call {row} ({call.name}){', whose result is not used' * idle}"
             )
     return Gate("needed", True)
-
-
-def _used(chain: Sequence[CallOutcome], row: int) -> bool:
-    """Whether a later call takes a value that the call at ``row`` returned."""
-    shown = [one.value for one in shown_in(chain[row].observation)]
-    return any(value in shown for later in chain[row + 1 :] for _, value in leaves(later.arguments))
 
 
 def _collateral(environment: Environment, session: Session, candidate: Candidate, played: Played, words: str) -> Gate:
@@ -254,15 +237,3 @@ def _collateral(environment: Environment, session: Session, candidate: Candidate
             lacks = "but the instruction never mentions it" if position in asked else "but is not asked for"
             return Gate("collateral", False, f"call {row} ({call.name}) changes the state, {lacks}")
     return Gate("collateral", None if unproved else True, unproved)
-
-
-def library_gates(
-    library: Library, task: Task, effect: WorldChange | None = None, environment: Environment | None = None
-) -> Iterator[Gate]:
-    """Run the last three gates in order. ``effect`` is the task's effect in ``environment``, if it was measured."""
-    kind = library.duplicate(task)
-    yield Gate("duplicate", kind is None, f"the same as {kind} task" if kind else "")
-    near = library.nearest(task)
-    yield Gate("near_duplicate", near is None, f"{near[1]:.2f} like task {near[0]}" if near else "")
-    panel = library.panel(task, effect, environment)
-    yield Gate("panel_overlap", panel is None, f"overlaps panel {panel}" if panel else "")

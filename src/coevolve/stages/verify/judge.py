@@ -7,9 +7,10 @@ can raise an error here, and in workers no candidate can end the stage or hold i
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
@@ -21,33 +22,55 @@ from coevolve.core.stage_summary import ACCEPTED, StageSummary
 from coevolve.core.task import Task
 from coevolve.core.workers import Engine, Workers
 from coevolve.endpoint.spending import Meter
-from coevolve.environments.environment import Environment, blameless
+from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
-from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_gates, library_gates, read
+from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_gates, read
 from coevolve.stages.verify.library import Library, WorldChange, effect_of
-from coevolve.stages.verify.pass_counts import PassCount
 
-SECONDS = (
-    600.0  # limit of a worker's call, with the start of its environment: a guard against a candidate that never ends
-)
-CHUNK = 16  # candidates per call of a worker
+# limit of a worker's call, with the start of its environment: a guard against a candidate that never ends
+SECONDS = 600.0
 TRIES = 2  # dead processes before a candidate is to blame: another process may have exhausted the memory
-
-Judged = tuple[Verdict, Task | None]
-
-
-def accepted(judged: Iterable[Judged]) -> list[Task]:
-    """The accepted tasks."""
-    return [task for verdict, task in judged if verdict.accepted and task is not None]
+DEATHS = 16  # candidates in a row that end their processes, after which the machine is to blame
+KILLS = "kills the process"
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """The environment's verdict on a line, its task, and the task's ``effect`` if it passes the gates."""
+class PassCount:
+    """Of the episodes ``played`` at a task, the number that count, and the ``successes`` among these ``episodes``.
+
+    An episode in which the environment failed says nothing about the agent, so it does not count.
+    """
+
+    successes: int
+    episodes: int
+    played: int
+
+    @property
+    def rate(self) -> float | None:
+        """The share of successes; None if no episode counts."""
+        return self.successes / self.episodes if self.episodes else None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The verdict on a candidate, with its task if it is readable. It unpacks into these two.
+
+    ``effect`` is the effect of a task that passes the environment's gates. ``count`` is the result of the policy's episodes
+    at an accepted task.
+    """
 
     verdict: Verdict
     task: Task | None = None
     effect: WorldChange | None = None
+    count: PassCount | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from (self.verdict, self.task)
+
+
+def accepted(judged: Iterable[Judged]) -> list[Task]:
+    """The accepted tasks."""
+    return [one.task for one in judged if one.verdict.accepted and one.task is not None]
 
 
 def verify(
@@ -66,18 +89,19 @@ def verify(
     on other tasks, in order, and adds accepted tasks to ``library``. Without ``enabled`` it skips the environment's
     gates, as an ablation. ``words`` names the rules of `words_match`, one of WORDS.
     """
-    results = []
-    world = make(environment)
-    for judgement in _by_environment(environment, world, lines, engine, enabled, words):
-        verdict, task = judgement.verdict, judgement.task
+    results: list[Judged] = []
+    judge = Judge(environment, enabled, words)
+    by_workers = _by_workers(engine, environment, words, lines) if engine is not None and enabled else None
+    for one in by_workers or map(judge.judge, lines):
+        verdict, task = one.verdict, one.task
         gates = list(verdict.gates)
         if task is not None and verdict.accepted:
-            _extend(gates, library_gates(library, task, judgement.effect, world))
+            _extend(gates, library.gates(task, one.effect, judge.environment))
         accepted = task is not None and _passed(gates)
         if task is not None and accepted:
             library.add(task, "an accepted")
         gates += [Gate(name, None) for name in GATES[len(gates) :]]
-        results.append((Verdict(verdict.candidate_id, verdict.task_id, accepted, gates), task))
+        results.append(Judged(Verdict(verdict.candidate_id, verdict.task_id, accepted, gates), task))
         progress(1)
     return results
 
@@ -94,108 +118,66 @@ def _passed(gates: Sequence[Gate]) -> bool:
     return all(gate.passed is not False for gate in gates)
 
 
-def _by_environment(
-    environment: str, world: Environment, lines: Sequence[str], engine: Engine | None, enabled: bool, words: str
-) -> Iterator[Judgement]:
-    if engine is None or not enabled:
-        judge = Judge(environment, enabled, words, world)
-        yield from (judge.judge(line) for line in lines)
-        return
-    chunks = [lines[start : start + CHUNK] for start in range(0, len(lines), CHUNK)]
+def _by_workers(engine: Engine, environment: str, words: str, lines: Sequence[str]) -> Iterator[Judged]:
+    """The verdicts of workers, which replace a process that a candidate ends or holds up."""
     with Workers(engine, Judge, environment, True, words, seconds=SECONDS) as workers:
 
-        def judged(chunk: Sequence[str]) -> list[Judgement]:
-            try:
-                results: list[Judgement] = workers.call("judge_all", chunk)
-                return results
-            except WorkerDied:
-                return _one_by_one(workers, chunk)
+        def judged(line: str) -> Judged:
+            for _ in range(TRIES):
+                try:
+                    result: Judged = workers.call("judge", line)
+                    return result
+                except WorkerLate:
+                    reason = f"takes longer than {SECONDS:g} s"
+                    break
+                except WorkerDied:
+                    reason = KILLS
+            return Judged(Verdict(content_hash(line), None, False, [Gate("readable", False, reason)]))
 
-        for results in workers.map(judged, chunks):
-            yield from results
-
-
-def _one_by_one(workers: Workers, chunk: Sequence[str]) -> list[Judgement]:
-    """Judge the lines one after another, to find the candidate that kills the process or never ends."""
-    results: list[Judgement] = []
-    deaths = 0
-    for line in chunk:
-        for left in reversed(range(TRIES)):
-            try:
-                results.append(workers.call("judge", line))
-                break
-            except WorkerLate:
-                late = [Gate("readable", False, f"takes longer than {SECONDS:g} s")]
-                results.append(Judgement(Verdict(content_hash(line), None, False, late)))
-                break
-            except WorkerDied as error:
-                if left:
-                    continue
-                deaths += 1
-                if deaths == CHUNK:
-                    raise CoevolveError(
-                        f"{CHUNK} candidates in a row each ended the process that judged them ({error}); check memory, or set "
-                        "COEVOLVE_PROCESSES=1 to judge in one process"
-                    ) from None
-                killed = [Gate("readable", False, "kills the process")]
-                results.append(Judgement(Verdict(content_hash(line), None, False, killed)))
-    return results
+        deaths = 0
+        for one in workers.map(judged, lines):
+            deaths = deaths + 1 if one.verdict.gates[-1].reason == KILLS else 0
+            if deaths == DEATHS:
+                raise CoevolveError(
+                    f"{DEATHS} candidates in a row each ended the process that judged them; check memory, or set "
+                    "COEVOLVE_PROCESSES=1 to judge in one process"
+                )
+            yield one
 
 
+@dataclass
 class Judge:
-    """Runs the gates that do not depend on other tasks."""
+    """Runs the gates that do not depend on other tasks. ``world`` is the environment, if the caller has made it already."""
 
-    def __init__(
-        self, environment: str, enabled: bool = True, words: str = "language", world: Environment | None = None
-    ) -> None:
-        """``world`` is the environment, if the caller has made it already."""
-        self._name = environment
-        self._environment = world or make(environment)
-        self._enabled = enabled
-        self._words = words
+    name: str
+    enabled: bool = True
+    words: str = "language"
+    world: Environment | None = None
 
-    def judge_all(self, lines: Sequence[str]) -> list[Judgement]:
-        return [self.judge(line) for line in lines]
+    def __post_init__(self) -> None:
+        self.environment = self.world or make(self.name)
 
-    def judge(self, line: str) -> Judgement:
+    def judge(self, line: str) -> Judged:
         """The verdict on one line, up to the first gate that fails. No candidate can make it raise."""
         gates: list[Gate] = []
         candidate: Candidate | None = None
         effect: WorldChange | None = None
         try:
-            candidate = read(self._name, line)
+            candidate = read(self.name, line)
             gates.append(Gate("readable", True))
-            world = self._environment.of(candidate.task)
-            _extend(gates, environment_gates(world, candidate, self._words) if self._enabled else _unasked())
-            if self._enabled and _passed(gates):
-                effect = effect_of(world, candidate.task)
+            world = self.environment.of(candidate.task)
+            if not self.enabled:
+                gates += [Gate(name, None, "verify.enabled is false") for name in ENVIRONMENT_GATES]
+            else:
+                _extend(gates, environment_gates(world, candidate, self.words))
+                effect = effect_of(world, candidate.task) if _passed(gates) else None
         except Exception as error:  # a candidate that breaks the environment is rejected
-            gates.append(Gate(GATES[len(gates)], False, _reason(error)))
+            reason = str(error) if isinstance(error, CoevolveError) else f"{type(error).__name__}: {error}"
+            gates.append(Gate(GATES[len(gates)], False, writable(reason[:300])))
         if candidate is None:
-            return Judgement(Verdict(content_hash(line), None, False, gates))
+            return Judged(Verdict(content_hash(line), None, False, gates))
         verdict = Verdict(candidate.candidate_id, candidate.task.task_id, _passed(gates), gates)
-        return Judgement(verdict, candidate.task, effect)
-
-
-def in_panel(environment: Environment, library: Library, task: Task) -> bool:
-    """Whether a panel holds ``task`` in any spelling, by the gate `panel_overlap`. A task that raises an error counts too."""
-    if library.panel(task) is not None:
-        return True
-    try:
-        return library.panel(task, effect_of(environment.of(task), task), environment) is not None
-    except Exception as error:
-        if blameless(error, environment.of(task), task):
-            raise
-        return True
-
-
-def _reason(error: Exception) -> str:
-    text = str(error) if isinstance(error, CoevolveError) else f"{type(error).__name__}: {error}"
-    return writable(text[:300])
-
-
-def _unasked() -> Iterator[Gate]:
-    return (Gate(name, None, "verify.enabled is false") for name in ENVIRONMENT_GATES)
+        return Judged(verdict, candidate.task, effect)
 
 
 def read_lines(path: Path) -> list[str]:
@@ -215,17 +197,15 @@ def unchecked(verdicts: Iterable[Verdict]) -> Counter[str]:
     return Counter(gate.name for verdict in verdicts for gate in verdict.unchecked)
 
 
-def summary(
-    t: int, verdicts: Sequence[Verdict], counts: Mapping[str, PassCount], meter: Meter, notes: Sequence[str] = ()
-) -> StageSummary:
-    """The stage's summary of iteration ``t``. ``counts`` hold the episodes behind the pass rates, ``meter`` the costs."""
-    accepted = [verdict for verdict in verdicts if verdict.accepted]
-    rates = [verdict.pass_rate for verdict in accepted if verdict.pass_rate is not None]
+def summary(t: int, judged: Sequence[Judged], meter: Meter, notes: Sequence[str] = ()) -> StageSummary:
+    """The stage's summary of iteration ``t``. ``meter`` holds the costs."""
+    verdicts = [one.verdict for one in judged]
+    rates = [verdict.pass_rate for verdict in verdicts if verdict.accepted and verdict.pass_rate is not None]
     rejected = Counter(gate.name for verdict in verdicts for gate in verdict.gates if gate.passed is False)
     figures = {
-        ACCEPTED: len(accepted),
+        ACCEPTED: sum(verdict.accepted for verdict in verdicts),
         "pass rate": sum(rates) / len(rates) if rates else None,
-        "pass rate episodes": sum(count.played for count in counts.values()),
+        "pass rate episodes": sum(one.count.played for one in judged if one.count is not None),
         **{f"rejected by {gate}": count for gate, count in sorted(rejected.items())},
         **{f"not checked by {gate}": count for gate, count in sorted(unchecked(verdicts).items())},
         **meter.costs(),

@@ -1,15 +1,16 @@
 """The tasks that a candidate must not repeat: training tasks, earlier accepted candidates, and frozen panels."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 from coevolve.core.hashing import content_hash
+from coevolve.core.records import Gate
 from coevolve.core.similarity import Index, Passages
 from coevolve.core.task import Task
 from coevolve.environments.chains import replay
-from coevolve.environments.environment import Environment, Session
+from coevolve.environments.environment import Environment
 
 HELD = 0.9  # share of a panel's instruction from which another instruction counts as containing it
 
@@ -36,16 +37,12 @@ class WorldChange:
 
 def effect_of(environment: Environment, task: Task) -> WorldChange:
     with closing(environment.open()) as session:
-        start = _start_of(session, task)
+        session.reset(task)
+        start = session.digest()
         chain, changed, _ = replay(session, task)
         calls = [content_hash([call.name, call.arguments]) for call in chain]
         changes = [call for call, changes in zip(calls, changed, strict=True) if changes]
         return WorldChange(start, session.digest(), tuple(changes or calls))
-
-
-def _start_of(session: Session, task: Task) -> str:
-    session.reset(task)
-    return session.digest()
 
 
 class Library:
@@ -64,7 +61,7 @@ class Library:
         for key, (_, task) in self._panels.items():
             self._panel_texts.add(key, text_of(task))
             self._panel_passages.add(key, text_of(task))
-        self._panel_starts: dict[str, list[str]] | None = None
+        self._panel_starts: dict[str, list[str]] = defaultdict(list)
         self._panel_effects: dict[str, WorldChange] = {}
 
     def add(self, task: Task, kind: str) -> None:
@@ -72,46 +69,33 @@ class Library:
         self._ids[task.task_id] = self._solutions[solution_of(task)] = kind
         self._texts.add(task.task_id, text_of(task))
 
-    def duplicate(self, task: Task) -> str | None:
-        """The kind of the task that ``task`` repeats, or whose solution it repeats; None for a new task."""
-        return self._ids.get(task.task_id) or self._solutions.get(solution_of(task))
+    def gates(self, task: Task, effect: WorldChange | None, environment: Environment) -> Iterator[Gate]:
+        """The gates that depend on other tasks, in order. ``effect`` is the task's effect in ``environment``, if it is known.
 
-    def nearest(self, task: Task) -> tuple[str, float] | None:
-        """Id and similarity of the nearest near-duplicate; None without near-duplicates."""
-        return self._texts.nearest(text_of(task))
-
-    def has_panel_id(self, task_id: str) -> bool:
-        """Whether a panel holds the very task with this id."""
-        return task_id in self._panels
-
-    def panel(
-        self, task: Task, effect: WorldChange | None = None, environment: Environment | None = None
-    ) -> str | None:
-        """The panel that holds a task with the same solution, or with a near-duplicate or a part of this instruction.
-
-        ``effect`` is the task's effect in ``environment``. Without them the comparison of solutions is literal.
+        ``task`` overlaps a panel that holds its solution, or a near-duplicate or a part of its instruction. Without ``effect``
+        the comparison of solutions is literal.
         """
-        text = text_of(task)
-        near = self._panel_texts.nearest(text)
-        keys = [near[0]] if near else self._panel_passages.within(text)
-        if not keys and effect is not None and environment is not None:
-            keys = self._in_one_world(text, effect, environment)
-        return self._panel_solutions.get(solution_of(task)) or (self._panels[keys[0]][0] if keys else None)
-
-    def _in_one_world(self, text: str, effect: WorldChange, environment: Environment) -> list[str]:
-        """Panel tasks with the start of ``effect`` that ``effect`` solves or whose instruction ``text`` contains."""
-        keys = self._starts(environment).get(effect.start, [])
-        held = set(self._panel_passages.within(text, least=1)) if keys else set()
-        return [key for key in keys if key in held or effect.holds(self._effect(key, environment))]
+        text, solution = text_of(task), solution_of(task)
+        kind = self._ids.get(task.task_id) or self._solutions.get(solution)
+        yield Gate("duplicate", kind is None, f"the same as {kind} task" if kind else "")
+        near = self._texts.nearest(text)
+        yield Gate("near_duplicate", near is None, f"{near[1]:.2f} like task {near[0]}" if near else "")
+        close = self._panel_texts.nearest(text)
+        keys = [close[0]] if close else self._panel_passages.within(text)
+        if not keys and effect is not None:
+            keys = self._starts(environment).get(effect.start, [])  # in the same world
+            held = set(self._panel_passages.within(text, least=1)) if keys else set()
+            keys = [key for key in keys if key in held or effect.holds(self._effect(key, environment))]
+        panel = self._panel_solutions.get(solution) or (self._panels[keys[0]][0] if keys else None)
+        yield Gate("panel_overlap", panel is None, f"overlaps panel {panel}" if panel else "")
 
     def _starts(self, environment: Environment) -> dict[str, list[str]]:
         """The panel tasks by the digest of their start, which the environment computes once, on first use."""
-        if self._panel_starts is None:
-            starts: dict[str, list[str]] = defaultdict(list)
+        if self._panels and not self._panel_starts:
             with closing(environment.open()) as session:
                 for key, (_, task) in self._panels.items():
-                    starts[_start_of(session, task)].append(key)
-            self._panel_starts = dict(starts)
+                    session.reset(task)
+                    self._panel_starts[session.digest()].append(key)
         return self._panel_starts
 
     def _effect(self, key: str, environment: Environment) -> WorldChange:

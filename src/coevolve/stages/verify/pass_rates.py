@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from coevolve.core.records import Verdict
 from coevolve.core.seeding import derive_seed
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
@@ -12,7 +11,7 @@ from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
-from coevolve.stages.verify.pass_counts import PassCount
+from coevolve.stages.verify.judge import Judged, PassCount
 
 
 def pass_counts(
@@ -40,11 +39,15 @@ def pass_counts(
     }
 
 
-def with_pass_rate(verdict: Verdict, task: Task | None, counts: Mapping[str, PassCount]) -> tuple[Verdict, Task | None]:
-    """Verdict and task with their measured pass rate, if there is one."""
-    count = counts.get(task.task_id) if task is not None and verdict.accepted else None
-    rate = count.rate if count is not None else None
-    if task is None or rate is None:
-        return verdict, task
-    provenance = replace(task.provenance, pass_rate=rate) if task.provenance else None
-    return replace(verdict, pass_rate=rate), replace(task, provenance=provenance)
+def with_pass_rates(judged: Sequence[Judged], counts: Mapping[str, PassCount]) -> list[Judged]:
+    """``judged`` with the ``counts`` of accepted tasks. The pass rate, if there is one, joins verdict and provenance."""
+    result = []
+    for one in judged:
+        task, verdict = one.task, one.verdict
+        count = counts.get(task.task_id) if task is not None and verdict.accepted else None
+        if task is not None and count is not None and count.rate is not None:
+            verdict = replace(verdict, pass_rate=count.rate)
+            origin = replace(task.provenance, pass_rate=count.rate) if task.provenance else None
+            task = replace(task, provenance=origin)
+        result.append(Judged(verdict, task, count=count))
+    return result

@@ -12,11 +12,10 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.learnability import SHAPES, Record
 from coevolve.core.mixtures import apportioned
 from coevolve.core.paths import Paths
-from coevolve.core.records import Attempt, Gate, Verdict
+from coevolve.core.records import Attempt, Gate
 from coevolve.core.task import Task
 from coevolve.stages.verify.config import Select
-from coevolve.stages.verify.judge import Judged
-from coevolve.stages.verify.pass_counts import PassCount
+from coevolve.stages.verify.judge import Judged, accepted
 
 GATE = "selected"
 UNMEASURED = "enough tasks are kept, family by family; no policy measured pass rates"
@@ -29,41 +28,45 @@ Kind = frozenset[str]
 def select(
     judged: Sequence[Judged],
     config: Select,
-    counts: Mapping[str, PassCount],
     shares: Mapping[str, float],
     solved: Collection[Kind] = (),
 ) -> list[Judged]:
     """Add a last gate to the accepted tasks: the ``config.keep`` most instructive tasks pass it.
 
-    ``config.shape`` of the chance of success, estimated from the episodes in ``counts``, ranks the tasks of an
-    environment. Each environment keeps its share of the tasks; the others fill the room that it leaves. Within an
-    environment, the share ``config.variety`` is chosen family by family, the best of each first. Without counts all
-    tasks are worth the same.
+    ``config.shape`` of the chance of success, estimated from the counted episodes, ranks the tasks of an environment. Each
+    environment keeps its share of the tasks; the others fill the room that it leaves. Within an environment, the share
+    ``config.variety`` is chosen family by family, the best of each first. Without episodes all tasks are worth the same.
 
-    A task that no episode solves teaches nothing, so it passes only if a task of its kind is among ``counts`` with a
-    success or in ``solved``, or if ``config.unsolved`` says so. Then fewer tasks than ``config.keep`` may pass.
+    A task that no episode solves teaches nothing, so it passes only if a task of its kind was solved in other episodes or is
+    in ``solved``, or if ``config.unsolved`` says so. Then fewer tasks than ``config.keep`` may pass.
     """
-    accepted = [task for verdict, task in judged if verdict.accepted and task is not None]
-    worth = {task.task_id: _worth(counts.get(task.task_id), config) for task in accepted}
-    failed = [task for task in accepted if task.task_id in counts and counts[task.task_id].rate == 0.0]
-    able = {*solved, *(kind(task) for task in accepted if task.task_id in counts and counts[task.task_id].rate)}
-    hopeless = {task.task_id for task in failed if kind(task) not in able and not config.unsolved}
+    tasks = {task.task_id: task for task in accepted(judged)}
+    counts = {one.task.task_id: one.count for one in judged if one.task is not None and one.count is not None}
+    worth = dict.fromkeys(tasks, 0.0)  # also if the environment failed in every episode
+    for name, count in counts.items():
+        if count.rate is not None:
+            successes = count.rate * count.episodes  # its rounding orders tasks of equal worth, so it must not change
+            worth[name] = SHAPES[config.shape](Record(successes, count.episodes).chance)
+    able = {*solved, *(kind(tasks[name]) for name, count in counts.items() if count.rate)}
+    failed = {name for name, count in counts.items() if count.rate == 0.0 and not config.unsolved}
+    hopeless = {name for name in failed if kind(tasks[name]) not in able}
     by_environment: dict[str, list[Task]] = defaultdict(list)
-    for task in accepted:
-        if task.task_id not in hopeless:
+    for name, task in tasks.items():
+        if name not in hopeless:
             by_environment[task.environment].append(task)
     rooms = _rooms({name: len(tasks) for name, tasks in by_environment.items()}, shares, config.keep)
-    kept = {
-        task_id
-        for name, tasks in by_environment.items()
-        for task_id in _kept(tasks, worth, rooms[name], config.variety)
-    }
-    return [
-        (_gated(verdict, worth[task.task_id], task.task_id in kept, bool(counts), task.task_id in hopeless), task)
-        if verdict.accepted and task is not None
-        else (verdict, task)
-        for verdict, task in judged
-    ]
+    kept = {key for name, some in by_environment.items() for key in _kept(some, worth, rooms[name], config.variety)}
+    result = []
+    for one in judged:
+        verdict, name = one.verdict, one.verdict.task_id or ""
+        if verdict.accepted:
+            rate = "unknown" if verdict.pass_rate is None else f"{verdict.pass_rate:.2f}"
+            reason = f"pass rate {rate}: others are worth more than {worth[name]:.2f}" if counts else UNMEASURED
+            reason = UNSOLVED if name in hopeless else reason
+            gate = Gate(GATE, name in kept, "" if name in kept else reason)
+            one = replace(one, verdict=replace(verdict, accepted=name in kept, gates=[*verdict.gates, gate]))
+        result.append(one)
+    return result
 
 
 def kind(task: Task) -> Kind:
@@ -83,8 +86,8 @@ def notes(judged: Sequence[Judged], keep: int, tools: int) -> list[str]:
 
     ``tools`` is the number of tools of the environment. With a full quota, unsolved tasks are not missed.
     """
-    tasks = [task for verdict, task in judged if verdict.accepted and task is not None]
-    hopeless = sum(gate.reason == UNSOLVED for verdict, _ in judged for gate in verdict.gates)
+    tasks = accepted(judged)
+    hopeless = sum(gate.reason == UNSOLVED for one in judged for gate in one.verdict.gates)
     found = []
     if hopeless and len(tasks) < keep:
         found.append(
@@ -109,14 +112,6 @@ def check_left(t: int, measured: int, kept: int) -> None:
             "instructions, give the environment phrases (`coevolve env phrases`); else train longer (train.steps, warm.steps), start "
             "from a more able model (base.model), or keep unsolved tasks (verify.select.unsolved: true)"
         )
-
-
-def _worth(count: PassCount | None, config: Select) -> float:
-    """The shape of the chance of success; 0 if the environment failed in every episode."""
-    if count is None or count.rate is None:
-        return 0.0
-    successes = count.rate * count.episodes  # its rounding orders tasks of equal worth, so it must not change
-    return SHAPES[config.shape](Record(successes, count.episodes).chance)
 
 
 def _rooms(sizes: Mapping[str, int], shares: Mapping[str, float], keep: int) -> dict[str, int]:
@@ -173,11 +168,3 @@ def _parts(task: Task) -> set[object]:
     """The parts of a task that make it like others: its tools, its first call and its chain of calls."""
     chain = tuple(call.name for call in task.calls)
     return {*chain, ("first", chain[:1]), ("chain", chain)}
-
-
-def _gated(verdict: Verdict, worth: float, kept: bool, measured: bool, hopeless: bool) -> Verdict:
-    rate = "unknown" if verdict.pass_rate is None else f"{verdict.pass_rate:.2f}"
-    reason = f"pass rate {rate}: others are worth more than {worth:.2f}" if measured else UNMEASURED
-    reason = UNSOLVED if hopeless else reason
-    gate = Gate(GATE, kept, "" if kept else reason)
-    return replace(verdict, accepted=kept, gates=[*verdict.gates, gate])

@@ -17,7 +17,7 @@ from coevolve.endpoint.client import Endpoint
 from coevolve.environments.environment import Environment
 from coevolve.policies.endpoint_policy import EndpointPolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.verify.judge import Judged
+from coevolve.stages.verify.judge import Judged, accepted
 
 GATE = "solvable"
 
@@ -35,17 +35,13 @@ class Solver:
 
     def judge(self, judged: Sequence[Judged], progress: Callable[[int], object]) -> list[Judged]:
         """Add a last gate to the accepted tasks. It fails if every attempt was answered and none succeeded."""
-        tasks = [task for verdict, task in judged if verdict.accepted and task is not None]
-        gates = {}
+        tasks, verdicts = accepted(judged), {one.verdict.task_id: one.verdict for one in judged if one.verdict.accepted}
         for task, gate in zip(tasks, in_order(self._gate, tasks, self.endpoint.config.concurrency), strict=True):
-            gates[task.task_id] = gate
+            verdict = verdicts[task.task_id]
+            gates = [*verdict.gates, gate]
+            verdicts[task.task_id] = replace(verdict, accepted=gate.passed is not False, gates=gates)
             progress(1)
-        return [
-            (replace(verdict, accepted=gate.passed is not False, gates=[*verdict.gates, gate]), task)
-            if verdict.accepted and task is not None and (gate := gates[task.task_id])
-            else (verdict, task)
-            for verdict, task in judged
-        ]
+        return [replace(one, verdict=verdicts[one.verdict.task_id]) if one.verdict.accepted else one for one in judged]
 
     def _gate(self, task: Task) -> Gate:
         unanswered = 0
@@ -60,8 +56,5 @@ class Solver:
             unanswered += bool(policy.exhausted or policy.failures or not episode.trajectory.counts)
         if unanswered:
             return Gate(GATE, None, f"{unanswered} of {self.attempts} attempts had no valid result")
-        return Gate(
-            GATE,
-            False,
-            f"not solvable from its words: {self.endpoint.model} failed {self.attempts} of {self.attempts}",
-        )
+        failed = f"{self.endpoint.model} failed {self.attempts} of {self.attempts}"
+        return Gate(GATE, False, f"not solvable from its words: {failed}")

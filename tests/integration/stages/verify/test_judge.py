@@ -8,7 +8,7 @@ import pytest
 
 from coevolve.core.task import ToolCall
 from coevolve.core.workers import Local
-from coevolve.stages.verify.judge import Judge, Judgement, verify
+from coevolve.stages.verify.judge import Judge, Judged, verify
 from coevolve.stages.verify.library import Library
 from tests.unit.stages.verify.test_verify import ADD, DONE, GARBAGE, PANELS, candidate, failed, line
 
@@ -38,7 +38,7 @@ def test_a_candidate_that_ends_or_holds_its_process_is_rejected(monkeypatch: pyt
 class Fragile(Judge):
     """Its process ends at one candidate, and never ends at another."""
 
-    def judge(self, line: str) -> Judgement:
+    def judge(self, line: str) -> Judged:
         if "plan event 11 " in line:
             os.kill(os.getpid(), signal.SIGKILL)
         if "plan event 17 " in line:

@@ -21,7 +21,7 @@ def misworded(task: Task) -> Task:
 
 
 def accepted(task: Task) -> Judged:
-    return Verdict(task.task_id, task.task_id, True, []), task
+    return Judged(Verdict(task.task_id, task.task_id, True, []), task)
 
 
 def solve(
@@ -40,7 +40,7 @@ def solve(
 def test_solver_rejects_tasks_that_cannot_be_solved_from_their_words(
     tiny_server: tuple[str, str], tmp_path: Path
 ) -> None:
-    rejected = (Verdict("bad", None, False, []), None)
+    rejected = Judged(Verdict("bad", None, False, []))
     before = [*map(accepted, TASKS), rejected, *(accepted(misworded(task)) for task in TASKS)]
     after, counts = solve(tiny_server, tmp_path / "log", before)
     assert after[len(TASKS)] == rejected  # nobody tries what was rejected already

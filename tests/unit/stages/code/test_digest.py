@@ -37,9 +37,9 @@ def test_stage_reads_the_keys_that_its_module_mentions(tmp_path: Path) -> None:
     file.write_text(
         "def main(params):\n"
         "    f(params.train.lora.rank, params.signals, params.signals.window, params.seed)\n"
-        "    g(params.validate_.min_rows, params.learner, params.tracking, params.compute.engine, other.verify)\n"
+        "    g(params.validate_.max_calls, params.learner, params.tracking, params.compute.engine, other.verify)\n"
     )
-    assert reads(file) == {"train.lora", "signals", "seed", "validate.min_rows", "learner"}
+    assert reads(file) == {"train.lora", "signals", "seed", "validate.max_calls", "learner"}
     file.write_text("def main(params):\n    f(params.moon)\n")
     with pytest.raises(CoevolveError, match=r"params\.moon is not a section"):
         reads(file)

@@ -16,10 +16,9 @@ from coevolve.stages.generate.spec import Spec, parse
 from coevolve.stages.generate.spec_outcomes import ACCEPTED, OFF, UNREALIZED, settled, updated, with_generator
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
-from coevolve.stages.verify.judge import Judged, accepted, verify
+from coevolve.stages.verify.judge import Judged, PassCount, accepted, verify
 from coevolve.stages.verify.library import Library
-from coevolve.stages.verify.pass_counts import PassCount
-from coevolve.stages.verify.pass_rates import with_pass_rate
+from coevolve.stages.verify.pass_rates import with_pass_rates
 from tests.unit.stages.generate.small import OWN, TASKS, TOOLS
 from tests.unit.stages.train.small import PARAMS, WORLD
 
@@ -53,8 +52,7 @@ def judged(explorations: list[Exploration]) -> list[Judged]:
     found = verify(
         "miniworld", [json.dumps(asdict(one)) for one in candidates], Library(TASKS, {}, PARAMS.verify.near_duplicate)
     )
-    counts = played(found)
-    return [with_pass_rate(verdict, task, counts) for verdict, task in found]
+    return with_pass_rates(found, played(found))
 
 
 def played(judged: list[Judged]) -> dict[str, PassCount]:
@@ -74,7 +72,7 @@ def test_exploration_makes_all_goals_of_a_spec_in_order(explorations: list[Explo
 
 
 def test_every_generation_has_an_outcome(explorations: list[Exploration], judged: list[Judged]) -> None:
-    found = settled(GENERATIONS, explorations, judged, played(judged))
+    found = settled(GENERATIONS, explorations, judged)
     assert [one.generation_id for one in found] == [one.generation_id for one in GENERATIONS]
     explored = {one.exploration_id for one in explorations}
     tasks = {task.task_id: (verdict, task) for verdict, task in judged if task}
@@ -91,14 +89,14 @@ def test_every_generation_has_an_outcome(explorations: list[Exploration], judged
             assert one.task_id is None and one.episodes == 0
     assert sum(one.outcome == ACCEPTED for one in found) >= 6
     assert len([one for one in found if one.outcome == UNREALIZED]) == 15 - len(explored)
-    assert settled(found, explorations, judged, played(judged)) == found, "what is settled stays so"
+    assert settled(found, explorations, judged) == found, "what is settled stays so"
 
 
 def test_failed_environment_counts_as_no_episode_of_a_generation(
     explorations: list[Exploration], judged: list[Judged]
 ) -> None:
     failed = {task_id: PassCount(number % 2, number % 2, 8) for number, task_id in enumerate(played(judged))}
-    settled_generations = settled(GENERATIONS, explorations, judged, failed)
+    settled_generations = settled(GENERATIONS, explorations, with_pass_rates(judged, failed))
     counts = {(one.successes, one.episodes) for one in settled_generations if one.outcome == ACCEPTED}
     assert counts == {(0, 0), (1, 1)}
 

@@ -166,7 +166,7 @@ def test_first_of_several_copies_stays_and_the_report_lists_expectations() -> No
     assert [(one["row"], one["expectations"]) for one in checked.quarantine] == [(1, ["is no copy"])]
     text = report(checked, "Pairs")
     assert "1 pairs; 1 are in quarantine" in text
-    assert all(one.name in text for one in expectations())
+    assert all(name in text for name in expectations())
 
 
 def test_empty_list_of_pairs_is_valid() -> None:

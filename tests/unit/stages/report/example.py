@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from coevolve.core.io import write_json
+from coevolve.core.io import write_jsonl
 from coevolve.core.outcomes import PanelMetrics
 from coevolve.core.paths import Paths
 from coevolve.core.records import Gate, Signal, Verdict
@@ -13,10 +13,9 @@ from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.stages.report.page.verification import measured, outcomes, selection, unchecked
 from coevolve.stages.report.page.view import groups, origins, strength
 from coevolve.stages.report.run_summary import Summary
+from coevolve.stages.validate.indicators import Indicator
 from coevolve.stages.verify.select import GATE
-from coevolve.stages.watch.watchdogs import indicators
 from coevolve.tracking.champion import Challenge, Champion
-from tests.unit.stages.train.small import PARAMS
 
 PANELS = ("validation", "test")
 
@@ -103,11 +102,9 @@ VERDICTS = [
 
 
 def values_of_the_page() -> dict[str, Any]:
-    config = PARAMS.watch
-    values: dict[str, float | None] = {name: 0.55 for name, _ in config} | {"drift": 0.7, "regressions": None}
     for t in range(2):
-        later = {**values, "margin": 0.2 if t else None}
-        write_json(Paths.watch(t), {one.name: one.as_dict() for one in indicators(later, config)})
+        later = [Indicator("margin", 0.2, 3.0, None, "ok")] * t
+        write_jsonl(Paths.indicators(t), [Indicator("drift", 0.7, 0.3, 0.6, "critical"), *later])
     kinds = {one.signal_id: str(one.kind) for one in SIGNALS}
     return {
         "summary": SUMMARY,

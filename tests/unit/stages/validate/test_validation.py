@@ -2,7 +2,6 @@
 
 import copy
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,21 +12,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.expectations import Suites
 from coevolve.core.paths import Paths
 from coevolve.core.task import Task, ToolCall
-from coevolve.stages.validate.config import Validate
+from coevolve.stages.validate.config import LIMITS, Validate
 from coevolve.stages.validate.stage import rejected
-from coevolve.stages.validate.validation import Validation, report, validate, write
+from coevolve.stages.validate.validation import Validation, validate, write
 from tests.unit.stages.train.small import WORLD
 
 PANELS = {name: WORLD.tasks(name) for name in WORLD.panels}
-CONFIG = Validate(min_rows=16, max_turn_characters=400, max_calls=12, max_near_duplicates=0.2, max_family_share=0.6)
+HELD_OUT = {task.task_id for panel in PANELS.values() for task in panel}
+CONFIG = Validate(max_turn_characters=400, max_calls=12)
 GOOD_CALLS = [[ToolCall("add_event", {"title": "yoga", "day": "monday"}), ToolCall("complete_task")]]
 GOOD: list[dict[str, Any]] = [json.loads(json.dumps(asdict(task))) for task in WORLD.tasks("seed")[:40]]
 
 
+NEVER = {name: {"limit": -9.0 if limit.low_is_bad else 9.0, "critical": None} for name, limit in LIMITS.items()}
+
+
+def judged_with(config: Validate, measured: dict[str, float | None]) -> Validation:
+    return validate(GOOD[:3], WORLD, HELD_OUT, config, None, (), "seed", measured)
+
+
 def judged(rows: list[Any], docs: Path | None = None) -> Validation:
-    return validate(rows, WORLD, PANELS, CONFIG, 0.9, docs)
+    return validate(rows, WORLD, HELD_OUT, CONFIG, docs, (), "seed", {})
 
 
 def row(task: Task) -> dict[str, Any]:
@@ -41,7 +49,7 @@ def decide(name: str, *lines: dict[str, Any]) -> None:
 
 
 def test_a_rejected_task_is_quarantined() -> None:
-    found = validate(GOOD, WORLD, PANELS, CONFIG, 0.9, rejected={GOOD[1]["task_id"], "another"})
+    found = validate(GOOD, WORLD, HELD_OUT, CONFIG, None, {GOOD[1]["task_id"], "another"}, "seed", {})
     assert [(bad["row"], bad["expectations"]) for bad in found.quarantine] == [(1, ["nobody rejects it"])]
     assert len(found.tasks) == len(GOOD) - 1 and found.critical is None
 
@@ -81,25 +89,11 @@ def test_a_malformed_decision_names_its_file_and_line(
         rejected()
 
 
-@pytest.mark.parametrize(
-    "disguise",
-    [
-        lambda task: row(task),
-        lambda task: row(Task.create("miniworld", "x", task.turns, {**task.world, "x": 1}, task.reference)),
-        lambda task: row(Task.create("miniworld", "x", ["see to this"], {**task.world, "x": 1}, task.reference)),
-        lambda task: row(Task.create("miniworld", "x", task.turns, {"seed": 5}, GOOD_CALLS)),
-        lambda task: {**row(Task.create("miniworld", "x", task.turns, {**task.world, "x": 1}, task.reference)), "task_id": GOOD[0]["task_id"]},
-    ],
-    ids=["as it is", "a key more", "other words and a key more", "its words alone", "a seed task's id"],
-)  # fmt: skip
-def test_panel_task_is_recognized_in_any_spelling(disguise: Callable[[Task], dict[str, Any]]) -> None:
-    rows = [disguise(task) for task in PANELS["test"][:64]]
-    if rows[0]["task_id"] == rows[1]["task_id"]:
-        rows = rows[:1]
-    found = judged([*GOOD[1:], *rows])
-    assert [bad["row"] for bad in found.quarantine] == list(range(39, 39 + len(rows)))
-    assert all("is in no panel" in bad["expectations"] for bad in found.quarantine)
-    assert found.tasks == [*WORLD.tasks("seed")[1:40]], "own training tasks stay, however like a panel's they are"
+def test_panel_task_is_quarantined() -> None:
+    found = judged([*GOOD[1:], *map(row, PANELS["test"][:64])])
+    assert [bad["row"] for bad in found.quarantine] == list(range(39, 39 + 64))
+    assert all(bad["expectations"] == ["is in no panel"] for bad in found.quarantine)
+    assert found.tasks == [*WORLD.tasks("seed")[1:40]]
 
 
 def changed(**fields: Any) -> dict[str, Any]:
@@ -131,8 +125,8 @@ def test_good_rows_pass_and_bad_ones_are_quarantined_by_name(tmp_path: Path) -> 
     assert (tmp_path / "docs/index.html").exists()
     write(tmp_path, found, "Dataset 1")
     text = (tmp_path / "report.md").read_text()
-    assert "| knows every tool | row | 1 rows |" in text
-    assert text == report(found, "Dataset 1")
+    assert "| knows every tool | quarantine | 1 rows |" in text
+    assert "| tasks within its critical limit | stop | holds (40) |" in text
 
 
 def test_id_is_the_hash_of_its_own_content() -> None:
@@ -148,22 +142,15 @@ def test_id_is_the_hash_of_its_own_content() -> None:
 @pytest.mark.parametrize(
     ("rows", "name"),
     [
-        (GOOD[:3], "enough tasks"),
-        ([], "enough tasks"),
-        (
-            [
-                json.loads(json.dumps(asdict(Task.create("miniworld", "x", ["pay Ana 3 now"], {"seed": n}, [[ToolCall("balance")]], [str(n)]))))
-                for n in range(30)
-            ],
-            "few near-duplicates",
-        ),
-        ([row | {"tags": ["one"]} for row in GOOD], "no family dominates"),
+        (GOOD[:3], "tasks"),
+        ([], "tasks"),
+        ([row | {"tags": ["one"]} for row in GOOD], "largest_family"),
     ],
 )  # fmt: skip
 def test_flaw_of_the_whole_file_is_critical(rows: list[Any], name: str) -> None:
     critical = judged(rows).critical
     assert critical is not None
-    assert critical.expectation.name == name
+    assert critical.name == name and critical.state == "critical"
 
 
 def test_file_may_be_as_one_sided_as_its_own_training_tasks() -> None:
@@ -176,24 +163,44 @@ def test_file_may_be_as_one_sided_as_its_own_training_tasks() -> None:
     for own in (single[:2], [single[0]] * 200, [single[0], *forged]):
         critical = judged([*own, *others[:18], *map(row, new)]).critical
         assert critical is not None, "copies and forged ids, which go to quarantine, allow nothing"
-        assert critical.expectation.name == "no family dominates"
+        assert critical.name == "largest_family"
 
 
-def test_expectation_that_raises_fails_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    from coevolve.stages.validate import validation as module
+def test_expectation_that_cannot_be_judged_is_an_error() -> None:
+    wanted = {"breaks": ("ExpectColumnMeanToBeBetween", {"column": "words", "min_value": 0})}
+    with pytest.raises(CoevolveError, match=r"'breaks' could not be judged: "):
+        Suites(None).run("rows", [{"words": "no number"}], wanted)
 
-    real = module.expectations
 
-    def broken(config: Validate, environment: Any, own_share: float) -> Any:
-        rows, file = real(config, environment, own_share)
-        rows[0] = module.Expectation("breaks", "ExpectColumnValuesToNotBeNull", {"column": "no_such_column"})
-        return rows, file
+def test_limits_warn_and_critical_limits_stop(tmp_path: Path) -> None:
+    measured = LIMITS.keys() - {"tasks", "largest_family"}
+    values = dict.fromkeys(measured, 0.4) | {
+        "action_entropy": 0.3,
+        "drift": 0.61,
+        "regressions": None,
+        "duplicate_tasks": 0.95,
+    }
+    found = validate(GOOD, WORLD, HELD_OUT, CONFIG, tmp_path / "docs", (), "seed", values)
+    states = {indicator.name: indicator.state for indicator in found.indicators}
+    assert set(states) == measured - {"regressions"} | {"tasks"}, "there is nothing to measure"
+    assert states["action_entropy"] == states["generator_valid"] == "limit", "low is bad"
+    assert states["zero_variance"] == states["duplicate_trajectories"] == "ok"
+    assert states["drift"] == states["environment_failed"] == "critical"
+    assert found.critical is not None and str(found.critical).startswith("duplicate_tasks 0.95 is above 0.9: share of")
+    pages = [file.read_text(encoding="utf-8") for file in (tmp_path / "docs/validations").rglob("*.html")]
+    assert any("drift" in page for page in pages) and any("in_panel" in page for page in pages)
 
-    monkeypatch.setattr(module, "expectations", broken)
-    critical = judged(GOOD).critical
-    assert critical is not None
-    assert critical.expectation.name == "breaks"
-    assert critical.error
+
+@given(st.sampled_from(sorted(LIMITS)), st.floats(-2.0, 2.0), st.floats(-2.0, 2.0) | st.none())
+@settings(max_examples=5)
+def test_value_on_a_limit_is_within_it(name: str, limit: float, critical: float | None) -> None:
+    config = Validate.model_validate({**NEVER, name: {"limit": limit, "critical": critical}})
+    for value in (limit, limit if critical is None else critical):
+        found = {one.name: one for one in judged_with(config, {name: value}).indicators}[name]
+        low = LIMITS[name].low_is_bad
+        past = [value < bound if low else value > bound for bound in (limit, critical) if bound is not None]
+        assert found.state == ("critical" if any(past[1:]) else "limit" if past[0] else "ok")
+        assert (found.value, found.limit, found.critical) == (value, limit, critical)
 
 
 ANY = st.recursive(

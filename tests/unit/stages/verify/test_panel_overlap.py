@@ -60,7 +60,8 @@ TRICKS: dict[str, Callable[[str], str]] = {
 def test_instruction_of_a_panel_is_recognized_in_any_spelling(trick: str) -> None:
     """Text with invisible characters is refused before it is compared."""
     task = worded(TRICKS[trick](LONG.turns[0]))
-    assert Library([], PANELS, 0.9).panel(task) == "test"
+    *_, overlap = Library([], PANELS, 0.9).gates(task, None, WORLD)
+    assert overlap.reason == "overlaps panel test"
     (found,) = judged(task)
     assert outcome(found) == ("readable" if unreadable(task.turns) else "panel_overlap"), task.turns
 

@@ -2,6 +2,7 @@
 
 import errno
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -14,9 +15,8 @@ from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
 from coevolve.stages.verify.config import Select
-from coevolve.stages.verify.judge import Judged, summary
-from coevolve.stages.verify.pass_counts import PassCount
-from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rate
+from coevolve.stages.verify.judge import Judged, PassCount, summary
+from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rates
 from coevolve.stages.verify.select import select
 from tests.unit.stages.train.small import WORLD
 from tests.waiting import PATIENCE
@@ -61,7 +61,7 @@ def counts() -> dict[str, PassCount]:
 @pytest.fixture(scope="module")
 def measured(counts: dict[str, PassCount]) -> list[Judged]:
     verdicts = [Verdict(task.task_id, task.task_id, True, [Gate("readable", True)]) for task in TASKS]
-    return [with_pass_rate(verdict, task, counts) for verdict, task in zip(verdicts, TASKS, strict=True)]
+    return with_pass_rates([Judged(verdict, task) for verdict, task in zip(verdicts, TASKS, strict=True)], counts)
 
 
 def test_failed_episode_is_played_but_does_not_count(counts: dict[str, PassCount]) -> None:
@@ -80,15 +80,16 @@ def test_pass_rate_is_the_share_of_counted_episodes(measured: list[Judged]) -> N
     }  # fmt: skip
 
 
-def test_selection_trusts_one_episode_less_than_four(measured: list[Judged], counts: dict[str, PassCount]) -> None:
-    kept = select(measured, Select(keep=1, variety=0.0), counts, {"miniworld": 1.0})
-    assert [verdict.accepted for verdict, _ in kept] == [False, True, False]
+def test_selection_trusts_one_episode_less_than_four(measured: list[Judged]) -> None:
+    kept = [one.verdict for one in select(measured, Select(keep=1, variety=0.0), {"miniworld": 1.0})]
+    assert [verdict.accepted for verdict in kept] == [False, True, False]
     always, never = variance(Record(4, 4).chance), 0.0
-    assert kept[0][0].gates[-1].reason == f"pass rate 1.00: others are worth more than {always:.2f}"
-    assert kept[2][0].gates[-1].reason == f"pass rate unknown: others are worth more than {never:.2f}"
+    assert kept[0].gates[-1].reason == f"pass rate 1.00: others are worth more than {always:.2f}"
+    assert kept[2].gates[-1].reason == f"pass rate unknown: others are worth more than {never:.2f}"
 
 
-def test_failed_episodes_are_among_the_costs(measured: list[Judged], counts: dict[str, PassCount]) -> None:
-    figures = summary(0, [verdict for verdict, _ in measured], counts, Meter(None)).figures
+def test_failed_episodes_are_among_the_costs(measured: list[Judged]) -> None:
+    figures = summary(0, measured, Meter(None)).figures
     assert figures["pass rate episodes"] == 3 * SAMPLES and figures["pass rate"] == 1.0
-    assert summary(0, [verdict for verdict, _ in measured], {}, Meter(None)).figures["pass rate episodes"] == 0
+    played = [replace(one, count=None) for one in measured]
+    assert summary(0, played, Meter(None)).figures["pass rate episodes"] == 0

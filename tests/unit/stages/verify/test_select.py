@@ -13,8 +13,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.records import Attempt, Gate, Verdict
 from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.stages.verify.config import Select
-from coevolve.stages.verify.judge import Judged
-from coevolve.stages.verify.pass_counts import PassCount
+from coevolve.stages.verify.judge import Judged, PassCount
 from coevolve.stages.verify.select import GATE, UNSOLVED, Kind, check_left, notes, solved_kinds
 from coevolve.stages.verify.select import select as select_in
 
@@ -24,31 +23,30 @@ SAMPLES = 4
 def judged(
     rates: list[float | None], families: str = "", accepted: bool = True, environment: str = "e", chains: str = ""
 ) -> list[Judged]:
-    """Candidates with these pass rates. The letter names each candidate's family; ``chains`` name its calls by letters."""
+    """Candidates with these pass rates in SAMPLES episodes, none of which counts for None. The letter names each candidate's family; ``chains`` name its calls by letters."""
     found: list[Judged] = []
     for number, rate in enumerate(rates):
         family = families[number] if families else str(number)
         calls = [ToolCall(letter) for letter in chains.split()[number]] if chains else []
         task = Task.create(environment, "synthesized", [f"do {number}"], {}, [calls], [family])
-        found.append((Verdict(f"c{number}", task.task_id, accepted, [Gate("readable", True)], rate), task))
+        verdict = Verdict(f"c{number}", task.task_id, accepted, [Gate("readable", True)], rate)
+        count = PassCount(0, 0, SAMPLES) if rate is None else PassCount(round(rate * SAMPLES), SAMPLES, SAMPLES)
+        found.append(Judged(verdict, task, count=count if accepted else None))
     return found
 
 
 def select(
     found: list[Judged], config: Select, shares: Mapping[str, float] | None = None, solved: Collection[Kind] = ()
 ) -> list[Judged]:
-    """The selection after SAMPLES episodes of each task without environment failures."""
-    counts = {}
-    for verdict, task in found:
-        if task is not None and verdict.pass_rate is not None:
-            counts[task.task_id] = PassCount(round(verdict.pass_rate * SAMPLES), SAMPLES, SAMPLES)
-        elif task is not None:
-            counts[task.task_id] = PassCount(0, 0, SAMPLES)
-    return select_in(found, config, counts, shares or {"e": 1.0}, solved)
+    return select_in(found, config, shares or {"e": 1.0}, solved)
+
+
+def unmeasured(found: list[Judged]) -> list[Judged]:
+    return [replace(one, count=None) for one in found]
 
 
 def kept(found: list[Judged]) -> list[str]:
-    return [verdict.candidate_id for verdict, _ in found if verdict.accepted]
+    return [one.verdict.candidate_id for one in found if one.verdict.accepted]
 
 
 def config(keep: int, variety: float = 0.0, shape: str = "variance", unsolved: bool = False) -> Select:
@@ -88,7 +86,7 @@ def test_unsolved_task_is_kept_only_if_its_kind_was_solved() -> None:
     candidates = judged([0.0, 0.0, 0.0, 0.5], chains="ab c d ba")
     found = select(candidates, config(9), solved={frozenset("d")})
     assert kept(found) == ["c0", "c2", "c3"]  # c3 has the tools of c0
-    assert found[1][0].gates[-1] == Gate(GATE, False, UNSOLVED)
+    assert found[1].verdict.gates[-1] == Gate(GATE, False, UNSOLVED)
     assert notes(found, 9, 4) == [
         "3 of at most 9 tasks are kept: the policy solves none of 1 others, and never solved a task with the same tools "
         "(verify.select.unsolved keeps them)"
@@ -119,7 +117,7 @@ def test_run_ends_with_the_ways_on_if_no_task_is_left() -> None:
 
 def test_unmeasured_tasks_are_not_unsolved() -> None:
     candidates = judged([None, None], chains="a b")
-    assert len(kept(select(candidates, config(9)))) == len(kept(select_in(candidates, config(9), {}, {"e": 1.0}))) == 2
+    assert len(kept(select(candidates, config(9)))) == len(kept(select(unmeasured(candidates), config(9)))) == 2
 
 
 def test_kind_is_solved_by_an_attempt_or_by_a_measured_pass_rate() -> None:
@@ -148,14 +146,14 @@ def test_shape_decides_the_worth() -> None:
 
 def test_earlier_refusals_stay_unchanged() -> None:
     refused = judged([None, None], accepted=False)
-    unreadable: list[Judged] = [(Verdict("c9", None, False, [Gate("readable", False, "no JSON")]), None)]
+    unreadable = [Judged(Verdict("c9", None, False, [Gate("readable", False, "no JSON")]))]
     assert select([*refused, *unreadable], config(2)) == [*refused, *unreadable]
 
 
 def test_duplicate_of_a_kept_task_stays_refused() -> None:
-    [(verdict, task)] = judged([0.5])
-    again = Verdict("again", verdict.task_id, False, [Gate("duplicate", False, "known")])
-    assert select([(verdict, task), (again, task)], config(2))[1] == (again, task)
+    [one] = judged([0.5])
+    again = Judged(Verdict("again", one.verdict.task_id, False, [Gate("duplicate", False, "known")]), one.task)
+    assert select([one, again], config(2))[1] == again
 
 
 rates = st.lists(st.sampled_from([None, 0.0, 0.25, 0.5, 0.75, 1.0]), max_size=20)
@@ -196,7 +194,7 @@ def test_other_environments_fill_free_places_by_their_shares() -> None:
 
 def test_each_environment_keeps_its_share_of_families_without_pass_rates() -> None:
     candidates = [each for name in "ab" for each in judged([None] * 4, "aabc", environment=name)]
-    selected = select_in(candidates, config(6, variety=1.0), {}, HALVES)
+    selected = select(unmeasured(candidates), config(6, variety=1.0), HALVES)
     assert [task.family for verdict, task in selected if verdict.accepted and task] == ["a", "b", "c"] * 2
     assert all("no policy measured" in verdict.gates[-1].reason for verdict, _ in selected if not verdict.accepted)
 
@@ -220,5 +218,5 @@ def test_mixture_selects_in_each_environment_as_if_it_were_alone(
     for name, group in groups.items():
         assert numbers[name] > min(exact[name] - 1, len(group) - 1), "others take only unused room"
         alone = select(group, config(numbers[name] or 1, variety, unsolved=True), {name: 1.0})
-        ours = [each for each in selected if each[1] and each[1].environment == name]
+        ours = [each for each in selected if each.task and each.task.environment == name]
         assert kept(ours) == (kept(alone) if numbers[name] else [])

@@ -12,7 +12,7 @@ from coevolve.core.records import Candidate, Verdict
 from coevolve.core.task import Task, ToolCall
 from coevolve.endpoint.spending import Meter
 from coevolve.stages.verify.gates import GATES
-from coevolve.stages.verify.judge import Judge, summary, unchecked, verify
+from coevolve.stages.verify.judge import Judge, Judged, summary, unchecked, verify
 from coevolve.stages.verify.library import Library
 from tests.unit.stages.train.small import WORLD
 
@@ -66,7 +66,7 @@ def test_gate_that_cannot_check_a_candidate_is_counted() -> None:
     assert gate.name == "words_match" and gate.passed is None and "language" in gate.reason
     assert found[1].unchecked == []  # gates that it never reached are not the news
     assert unchecked(found) == {"words_match": 1}
-    figures = summary(0, found, {}, Meter(None)).figures
+    figures = summary(0, [Judged(one) for one in found], Meter(None)).figures
     assert figures["not checked by words_match"] == 1 and figures["rejected by executable"] == 1
 
 

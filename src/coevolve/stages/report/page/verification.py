@@ -7,8 +7,8 @@ from typing import Any
 from coevolve.core.io import read_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.records import Gate, Verdict
+from coevolve.stages.validate.indicators import Indicator
 from coevolve.stages.verify.select import GATE
-from coevolve.stages.watch.watchdogs import read_indicators
 
 REASONS = 3  # most examples of a gate's reasons
 
@@ -66,13 +66,11 @@ def selection(t: int, verdicts: Sequence[Verdict]) -> dict[str, Any] | None:
 
 
 def measured(last: int) -> list[dict[str, Any]]:
-    """For each indicator, the latest one, and those of the iterations before ``last``, if they have a value."""
-    watched = [
-        {one.name: one for one in read_indicators(Paths.watch(t))} for t in range(last) if Paths.watch(t).exists()
-    ]
+    """For each indicator, the latest one, and those of the iterations before ``last``."""
+    files = [Paths.indicators(t) for t in range(last) if Paths.indicators(t).exists()]
+    watched = [{one.name: one for one in read_jsonl(file, Indicator)} for file in files]
     rows = []
     for name in dict.fromkeys(name for indicators in watched for name in indicators):
-        values = [one if (one := indicators.get(name)) and one.value is not None else None for indicators in watched]
-        if known := [one for one in values if one]:
-            rows.append({"name": name, "latest": known[-1], "values": values})
+        values = [indicators.get(name) for indicators in watched]
+        rows.append({"name": name, "latest": [one for one in values if one][-1], "values": values})
     return rows

@@ -1,36 +1,17 @@
-"""Watchdogs: each indicator against hand computation, and the limits."""
+"""Indicators: each one against hand computation."""
 
 import random
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from coevolve.core.errors import CoevolveError
-from coevolve.core.io import write_json
 from coevolve.core.records import Attempt, Gate, Verdict
 from coevolve.core.stage_summary import FAILURE_IDLE, FAILURE_SUCCESS
 from coevolve.core.statistics import evenness
 from coevolve.core.task import CallOutcome, Task, ToolCall
-from coevolve.core.trajectories import StopReason, Trajectory
-from coevolve.stages.schema import load
-from coevolve.stages.watch.watchdogs import (
-    MEANING,
-    calls_by_group,
-    drift,
-    foreign,
-    indicators,
-    measure,
-    never_counted,
-    read_indicators,
-    regressions,
-    stagnant,
-    summary,
-)
-from tests import ROOT
-
-CONFIG = load(ROOT / "params.yaml").watch
+from coevolve.core.trajectories import UNREAD, StopReason, Trajectory
+from coevolve.stages.validate.config import LIMITS
+from coevolve.stages.validate.indicators import drift, measure, notes, regressions, stagnant
 
 
 def call(name: str, ok: bool = True, **arguments: object) -> CallOutcome:
@@ -111,68 +92,50 @@ def test_lucky_successes_are_no_progress() -> None:
     assert stagnant([*rising, *lucky, *visits("x", 2, 0), *more], 1, made | {"x"}) == pytest.approx(4 / 10), "by shares"
 
 
+def attempt(
+    group: int, *calls: CallOutcome, stop_reason: StopReason = StopReason.DONE, tokens: int = 1, said: str = ""
+) -> Trajectory:
+    answer = [{"role": "assistant", "content": said}, {"role": "tool", "content": f"{UNREAD}no JSON"}] if said else []
+    return Trajectory("", "t", 0, 0, group, 0, answer, list(calls), 0.0, stop_reason, [1] * tokens)
+
+
 def test_indicators_of_an_iteration_match_hand_computation() -> None:
-    groups = [
-        [[call("a", x=1)], [call("a", x=1)], [call("a", x=2)]],  # one of two repeats
-        [[], [call("b", ok=False)], [call("b", y=1)]],
+    episodes = [
+        *(attempt(0, call("a", x=1)), attempt(0, call("a", x=1)), attempt(0, call("a", x=2))),  # one of two repeats
+        *(attempt(1), attempt(1, call("b", ok=False), said="<b>", tokens=5), attempt(1, call("b", y=1))),
+        attempt(1, call("c"), stop_reason=StopReason.ENVIRONMENT_FAILED, tokens=0),
     ]
     last = {"groups": 5.0, "groups_without_variance": 3.0, "margin": 1.5, "chosen": -0.5}
     steps = [{"groups": 3.0, "groups_without_variance": 1.0}, last]
     repeat = Verdict("c", "t", False, [Gate("duplicate", True), Gate("near_duplicate", False)])
-    ends = [StopReason.DONE] * 4 + [StopReason.BROKEN, StopReason.ENVIRONMENT_FAILED]
-    found = measure(
-        groups,
-        ends,
-        4,
-        steps,
-        [],
-        0,
-        [task(1, "a")],
-        [task(2, "b")],
-        [repeat, Verdict("d", "u", True, [Gate("x", True)])],
-        {FAILURE_IDLE: 0.4, FAILURE_SUCCESS: None},
-    )
+    verdicts = [repeat, Verdict("d", "u", True, [Gate("x", True)])]
+    figures = {FAILURE_IDLE: 0.4, FAILURE_SUCCESS: None}
+    found = measure(0, episodes, 4, steps, [], [task(1, "a")], [task(2, "b")], verdicts, figures)
+    assert {*found, "refused", "tasks", "largest_family"} == set(LIMITS)
     assert [found[name] for name in ("failure_idle", "failure_success", "failure_distinct")] == [0.4, None, None]
     assert (found["margin"], found["chosen"]) == (1.5, -0.5)  # of the last step
     assert found["duplicate_trajectories"] == 0.25  # of four attempts after the first of their group, one
     assert found["duplicate_tasks"] == 0.5
     assert found["zero_variance"] == 0.5
     assert found["regressions"] is None
-    assert found["environment_failed"] == pytest.approx(1 / 6)
+    assert found["environment_failed"] == pytest.approx(1 / 7)
+    assert found["unreadable"] == pytest.approx(1 / 10)
     assert found["drift"] == pytest.approx(drift({"a": 1}, {"a": 1, "b": 1}))
     assert found["action_entropy"] == pytest.approx(evenness({"a": 3, "b": 1}, 4))
 
 
-def test_groups_hold_only_counted_attempts() -> None:
-    def attempt(group: int, stop_reason: StopReason, *calls: CallOutcome) -> Trajectory:
-        return Trajectory("", "t", 0, 0, group, 0, [], list(calls), 0.0, stop_reason)
-
-    done, failed = StopReason.DONE, StopReason.ENVIRONMENT_FAILED
-    trajectories = [
-        *(attempt(0, done, call("a")), attempt(0, failed), attempt(0, failed, call("b"))),
-        *(attempt(1, failed), attempt(1, failed)),
-        *(attempt(2, done, call("c")), attempt(2, failed), attempt(2, StopReason.BROKEN)),
+def test_attempts_that_the_environment_failed_repeat_nothing() -> None:
+    failed = StopReason.ENVIRONMENT_FAILED
+    episodes = [
+        *(attempt(0, call("a")), attempt(0, stop_reason=failed), attempt(0, call("b"), stop_reason=failed)),
+        *(attempt(1, stop_reason=failed), attempt(1, stop_reason=failed)),
+        *(attempt(2, call("a")), attempt(2, stop_reason=failed)),
     ]
-    groups = list(calls_by_group(trajectories))
-    assert groups == [[[call("a")]], [[call("c")], []]]
-    reasons = [trajectory.stop_reason for trajectory in trajectories]
-    found = measure(groups[:1], reasons, 4, [], [], 0, [], [], [], {})
+    found = measure(0, episodes, 4, [], [], [], [], [], {})
     assert found["duplicate_trajectories"] is None and found["action_entropy"] == 0.0
-    assert found["environment_failed"] == pytest.approx(5 / 8)
-
-
-def test_limits_warn_and_critical_limits_stop() -> None:
-    values = {name: 0.5 for name, _ in CONFIG} | {"action_entropy": 0.3, "drift": 0.61, "regressions": None}
-    states = {one.name: one.state for one in indicators(values, CONFIG)}
-    assert states["action_entropy"] == "limit"
-    assert states["drift"] == "critical"
-    assert states["regressions"] == "unknown"
-    assert states["zero_variance"] == "ok"
-    assert "drift 0.61 is above 0.6" in str(next(one for one in indicators(values, CONFIG) if one.name == "drift"))
-    assert indicators(values | {"action_entropy": 0.1}, CONFIG)[0].state == "critical"
-    assert (
-        indicators(values | {"duplicate_trajectories": 1.0}, CONFIG)[1].state == "limit"
-    )  # critical: null never stops
+    assert found["environment_failed"] == pytest.approx(5 / 7)
+    broken = attempt(2, stop_reason=StopReason.BROKEN)
+    assert measure(0, [*episodes, broken], 4, [], [], [], [], [], {})["duplicate_trajectories"] == 0.0
 
 
 def test_tasks_without_any_counted_episode_are_named() -> None:
@@ -181,49 +144,8 @@ def test_tasks_without_any_counted_episode_are_named() -> None:
 
     tasks = [task(number) for number in range(10)]
     once = [*visits(0, 0), *visits(1, 0, 8, 0), *visits(2, 8)]
-    assert never_counted(once, tasks) == []
-    (note,) = never_counted([*once, *visits(3, 0, 0), *visits(99, 0, 0)], tasks)
+    assert notes([], once, tasks) == []
+    (note,) = notes([], [*once, *visits(3, 0, 0), *visits(99, 0, 0)], tasks)
     assert note.endswith(f"of 1 tasks, in 2 visits or more: {tasks[3].task_id}")
-    (note,) = never_counted([one for number in range(9) for one in visits(number, 0, 0, 0)], tasks)
+    (note,) = notes([], [one for number in range(9) for one in visits(number, 0, 0, 0)], tasks)
     assert "of 9 tasks" in note and note.endswith(" and 4 more") and tasks[4].task_id in note
-    assert note in summary(0, [], [note]).notes
-
-
-@pytest.mark.parametrize(
-    ("run", "shown"),
-    [
-        ((False, True, False), 10),  # CoEvolve, by GRPO
-        ((False, True, True), 13),  # GenEnv
-        ((True, True, False), 15),  # Co-Evolving Agents
-        ((True, False, False), 12),  # pairs without a failure agent
-        ((True, True, True), 18),
-    ],
-)
-def test_run_shows_only_its_own_watchdogs(run: tuple[bool, bool, bool], shown: int) -> None:
-    values = dict.fromkeys(MEANING, 0.0)
-    names = [indicator.name for indicator in indicators(values, CONFIG, foreign(*run))]
-    assert len(names) == shown and names[:10] == list(MEANING)[:10]
-    assert any(name.startswith("generator_") for name in names) == run[2]
-    assert ("failure_idle" in names) == (run[0] and run[1])
-
-
-def test_indicators_are_read_back_as_written(tmp_path: Path) -> None:
-    measured = indicators(dict.fromkeys(MEANING, 0.25), CONFIG)
-    write_json(tmp_path / "watch.json", {one.name: one.as_dict() for one in measured})
-    assert read_indicators(tmp_path / "watch.json") == measured
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        ({"luck": {"value": 0.5, "limit": 1.0, "critical": None}}, "unknown indicator 'luck'"),
-        ({"drift": {"limit": 1.0, "critical": None}}, "drift: value: Field required"),
-        ({"drift": {"value": "high", "limit": 1.0, "critical": None}}, "drift: value: "),
-        ({"drift": 5}, "drift: "),
-    ],
-)
-def test_invalid_indicator_is_a_one_line_error(tmp_path: Path, content: Any, reason: str) -> None:
-    write_json(tmp_path / "watch.json", content)
-    with pytest.raises(CoevolveError, match=reason) as caught:
-        read_indicators(tmp_path / "watch.json")
-    assert str(caught.value).startswith(f"{tmp_path}/watch.json: ") and "\n" not in str(caught.value)
