@@ -62,7 +62,7 @@ def curves(
             sort=names,
             scale=alt.Scale(domain=names, range=COLORS),
             title=series,
-            legend=alt.Legend(symbolOpacity=1),
+            legend=alt.Legend(symbolOpacity=1, orient="top"),
         ),
     )
     scale = alt.Scale(domain=list(domain)) if domain else alt.Scale(zero=False)
