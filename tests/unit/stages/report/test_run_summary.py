@@ -25,7 +25,7 @@ from coevolve.stages.report.tables import by_iteration, table, totals
 from coevolve.stages.report.write import Weak, origins, weakest, write
 from coevolve.stages.schema import Params
 from coevolve.stages.schema import load as load_params
-from coevolve.studies.study_results import Study, report, result, rows
+from coevolve.studies.study_results import Study, report, result
 from coevolve.tracking.champion import ChampionRule
 from tests import ROOT
 
@@ -183,12 +183,13 @@ def test_unknown_stage_is_shown_everywhere(params: Params, run: Path) -> None:
     assert [row[1] for row in lines_of(text)] == ["11", "11", "11", "-"]
     assert "Budget: 303 rehearsals, 60 gradient steps" in text
     assert "Iteration 2: odd." in text
-    runs = [result("arm", 0, made), result("other", 0, replace(made, budget={"rehearsals": 1}))]
-    assert rows(runs).splitlines()[1].split(",")[:4] == ["arm", "0", "validation", "0"]
-    header = rows(runs).splitlines()[0].split(",")
-    assert {"pairs", "rehearsals", "accepted", "tasks added"} <= set(header)
-    assert rows(runs).splitlines()[1].split(",")[header.index("pairs")] == "33"
     study = Study(question="?", seeds=[0], panel="validation", against=[], arms={"arm": {}, "other": {}})
+    runs = [
+        result(study, ("arm", 0), made, {}, ""),
+        result(study, ("other", 0), replace(made, budget={"rehearsals": 1}), {}, ""),
+    ]
+    assert {"pairs", "rehearsals", "accepted", "tasks added"} <= set(runs[0].figures)
+    assert runs[0].figures["pairs"] == 33
     assert "| tasks added | rehearsals |" in report(study, runs)
     assert history(Side("a", 2, {}, made, []))["pairs"] == 22
 
