@@ -73,7 +73,7 @@ def _run(folder: Path, study: "Study", missing: "list[Run]", results: "dict[Run,
     from coevolve.studies.run_queue import parameters, states, work
     from coevolve.studies.study_runs import experiment, finished, git, params
 
-    if changed := git("status", "--porcelain", "-uno", "--", "params.yaml", "dvc.yaml", "src", "pipelines").split():
+    if changed := git("status", "--porcelain", "-uno", "--", "params.yaml", "dvc.yaml", "*.py").split():
         raise CoevolveError(f"{folder}: commit {changed[-1]} first, because each result names the commit of its run")
     now, arms = params(), list(study.arms)
     for arm in dict.fromkeys(arm for arm, _ in missing):
