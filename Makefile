@@ -5,7 +5,7 @@
 # make ui      open MLflow on the project's runs (http://127.0.0.1:5000)
 # make bench   print the figures of docs/measured.md
 # make docs    build the documentation into site/
-# make study   run the study of the signals' placebo in two regimes (hours; continues where it stopped)
+# make study   repeat the study of the signals' placebo in two regimes (hours; continues where it stopped)
 # make lint    ruff and mypy
 # make lock    pin the installed packages
 #
@@ -117,8 +117,9 @@ docs: develop
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
 
 study: install
-	$(BIN)/coevolve study studies/placebo-weak
-	$(BIN)/coevolve study studies/placebo-depleted
+	for regime in weak depleted; do mkdir -p studies/again-$$regime && \
+	  grep -v ^ended: studies/placebo-$$regime/study.yaml > studies/again-$$regime/study.yaml && \
+	  $(BIN)/coevolve study studies/again-$$regime || exit 1; done
 
 lint: develop
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -21,8 +21,8 @@ SCRIPTS = sorted((ROOT / "pipelines").glob("*.py"))
 STAGES = SOURCE / PACKAGE / "stages"
 TOP = 16  # entries of the package
 LINES = 300  # of dvc.yaml
-CEILINGS = {"src": 36_800, "tests": 24_050}  # lines of Python; lower one when you can
-WIDE = 790  # most lines of `src` with over 120 characters
+CEILINGS = {"src": 36_600, "tests": 23_700}  # lines of Python; lower one when you can
+WIDE = 780  # most lines of `src` with over 120 characters
 WHOLE = {"scratch_key", "plain"}  # functions that a stage may hand all parameters
 
 

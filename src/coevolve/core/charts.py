@@ -62,7 +62,7 @@ def curves(
             sort=names,
             scale=alt.Scale(domain=names, range=COLORS),
             title=series,
-            legend=alt.Legend(symbolOpacity=1),
+            legend=alt.Legend(symbolOpacity=1, orient="top"),
         ),
     )
     scale = alt.Scale(domain=list(domain)) if domain else alt.Scale(zero=False)
@@ -71,8 +71,8 @@ def curves(
     return alt.layer(band, line).properties(width=WIDTH, height=300)
 
 
-def highlighted(rows: Sequence[Mapping[str, Any]], title: str, series: str, against: str = "policy") -> Any:
-    """``success`` with the band ``low`` to ``high`` over ``against``, which is the policy or a quantity.
+def highlighted(rows: Sequence[Mapping[str, Any]], title: str, series: str) -> Any:
+    """``success`` with the band ``low`` to ``high`` by policy.
 
     Small multiples, one for each value of ``series``, with the other values in grey.
     """
@@ -81,9 +81,8 @@ def highlighted(rows: Sequence[Mapping[str, Any]], title: str, series: str, agai
     names = list(dict.fromkeys(row[series] for row in rows))
     shown = [{**row, "shown": name, "own": row[series] == name} for name in names for row in rows]
     scale = alt.Scale(zero=False)
-    x = "policy:O" if against == "policy" else f"{against}:Q"
     base = alt.Chart(width=170, height=130).encode(
-        x=alt.X(x, title=against, axis=alt.Axis(labelAngle=0, tickCount=4, format="~s")),
+        x=alt.X("policy:O", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("success:Q", title=title, scale=scale),
         detail=f"{series}:N",
     )

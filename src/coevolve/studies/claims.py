@@ -1,7 +1,7 @@
 """Claims of a study: written before its runs, and tested together with one correction."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Annotated
@@ -36,16 +36,17 @@ class ClaimVerdict:
     p: float
 
     @property
-    def holds(self) -> bool:
-        return self.p < ERROR and self.gain.mean > self.claim.clear and self.gain.mean >= self.claim.mean
-
-    def __str__(self) -> str:
+    def row(self) -> list[str]:
+        """The cells of the table of claims: claim, seeds, difference in points, p, verdict."""
         claim = self.claim
-        if self.holds:
-            return "holds"
+        verdict = "holds"
         if self.gain.mean < claim.mean:
-            return f"missed by {(claim.mean - self.gain.mean) * 100:.1f} points"
-        return f"inconclusive: the interval includes {claim.clear * 100:g}"
+            verdict = f"missed by {(claim.mean - self.gain.mean) * 100:.1f} points"
+        elif self.p >= ERROR or self.gain.mean <= claim.clear:
+            verdict = f"inconclusive: the interval includes {claim.clear * 100:g}"
+        asked = f"by {claim.mean * 100:g} points or more, clear of {claim.clear * 100:g}"
+        wanted = f"{claim.arm} over {claim.over} on {claim.panel}: {asked}"
+        return [wanted, str(self.gain.count), self.gain.points, f"{self.p:.3f}", verdict]
 
 
 def judge(gains: Sequence[tuple[Claim, Sequence[float]]]) -> list[ClaimVerdict]:
@@ -78,32 +79,3 @@ def _p(values: Sequence[float], against: float) -> float:
     if error == 0.0:
         return 1.0 if gain == 0.0 else 0.0
     return 2.0 * float(t.sf(abs(gain) / error, len(values) - 1))
-
-
-def table(verdicts: Sequence[ClaimVerdict], missing: int) -> list[str]:
-    """Lines of Markdown: a row per claim, then the method of correction. ``missing`` claims have fewer than two seeds."""
-    if not verdicts:
-        return ["", f"None of the claims has two seeds so far ({missing} in all)."]
-    lines = ["", "| claim | seeds | difference, points | p | |", "|---|---|---|---|---|"]
-    for one in verdicts:
-        claim = one.claim
-        asked = f"by {claim.mean * 100:g} points or more, clear of {claim.clear * 100:g}"
-        wanted = f"{claim.arm} over {claim.over} on {claim.panel}: {asked}"
-        lines.append(f"| {wanted} | {one.gain.count} | {one.gain.points} | {one.p:.3f} | {one} |")
-    if len(verdicts) == 1:
-        many = f"p and interval of a single claim need no correction; p < {ERROR} is sure."
-    else:
-        many = f"p and intervals are corrected for {len(verdicts)} claims (Holm); p < {ERROR} is sure."
-    return [*lines, "", many + (f" Claims with fewer than two seeds so far: {missing}." if missing else "")]
-
-
-def flaw(claims: Sequence[Claim], arms: Mapping[str, object], before: str) -> str | None:
-    """The error in the claims of a study with ``arms``; None if there is none."""
-    for number, claim in enumerate(claims):
-        if claim.arm not in arms:
-            return f"claims.{number}.arm: no arm {claim.arm!r}; expected one of: {', '.join(arms)}"
-        if claim.over not in arms and claim.over != before:
-            return f"claims.{number}.over: no arm {claim.over!r}; expected one of: {', '.join([before, *arms])}"
-        if claim.arm == claim.over:
-            return f"claims.{number}: {claim.arm} is compared with itself"
-    return None

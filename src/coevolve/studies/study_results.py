@@ -1,14 +1,11 @@
 """Results of a study, whose arms run over seeds: means, intervals, and differences paired by seed."""
 
-import csv
-import io
-import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -17,27 +14,18 @@ from coevolve.core.charts import highlighted, intervals, svg
 from coevolve.core.errors import CoevolveError
 from coevolve.core.section import Section, Whole
 from coevolve.core.stage_summary import TASKS, TOKENS
-from coevolve.core.statistics import Estimate, estimate
+from coevolve.core.statistics import ERROR, estimate
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.yaml_files import load_yaml, validated
 from coevolve.stages.report.run_summary import Number, Summary
-from coevolve.studies.claims import Claim, flaw, judge
-from coevolve.studies.claims import table as claim_table
-from coevolve.studies.run_queue import keys, settable
+from coevolve.studies.claims import Claim, judge
 
 ADDED = "tasks added"  # from the first dataset to the last
-NAME = re.compile(
-    r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
-)  # of a study or an arm, which become part of an experiment's name in DVC and git
-PLAYED = "evaluate.panels"
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # of a study or an arm: parts of an experiment's name in DVC and git
 OTHERS = "other tasks"  # the tasks of a panel that are in no subset
 KEPT = "solved before"  # the tasks of a panel that policies/0 solves: what is missing to 1 are regressions
-SET = ("seed", "compute")  # what a study or its machine decides
 BEFORE = "before training"  # the comparison of every arm with policy 0 of the same run
-
-
-Curve = tuple[Sequence[float], Sequence[float]]  # tokens before each policy, and its success
 
 
 class Study(Section):
@@ -47,7 +35,7 @@ class Study(Section):
 
     ``subsets`` divide ``panel`` by tools: a subset holds the tasks whose reference uses one of its tools, and ``other tasks`` are the
     tasks in no subset. ``solved before`` are the tasks that policies/0 solves. ``claims`` are the hypotheses of the study, written
-    before its runs.
+    before its runs. A study that has ``ended`` gets no more runs.
     """
 
     question: str
@@ -58,6 +46,7 @@ class Study(Section):
     common: dict[str, Any] = Field(default_factory=dict)
     claims: list[Claim] = Field(default_factory=list)
     arms: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
+    ended: bool = False
 
     @property
     def parts(self) -> list[str]:
@@ -99,73 +88,45 @@ def load(path: Path) -> Study:
         study = validated(Study, raw, "study")
     except CoevolveError as error:
         raise CoevolveError(f"{path}: {error}") from None
-    unknown = [name for name in study.against if name not in study.arms]
-    if unknown:
-        raise CoevolveError(
-            f"{path}: against: {', '.join(unknown)}: no such arm; expected some of: {', '.join(study.arms)}"
-        )
-    if wrong := flaw(study.claims, study.arms, BEFORE):
-        raise CoevolveError(f"{path}: {wrong}")
-    for name in (path.resolve().parent.name, *study.arms):
+    arms = {arm: {**study.common, **changes} for arm, changes in study.arms.items()}
+    wrong = []
+    claimed = [name for claim in study.claims for name in (claim.arm, claim.over) if name != BEFORE]
+    if unknown := [name for name in (*study.against, *claimed) if name not in arms]:
+        wrong.append(f"against, claims: no arm {', '.join(unknown)}; expected some of: {', '.join(arms)}")
+    for name in (path.resolve().parent.name, *arms):
         if not NAME.fullmatch(name):
-            raise CoevolveError(f"{path}: {name!r} becomes part of an experiment's name; use letters, digits, - and _")
-    for place, changes in {"common": study.common, **{f"arms.{arm}": one for arm, one in study.arms.items()}}.items():
-        if isinstance(panels := changes.get(PLAYED), list) and (unseen := unplayed(study, panels)):
-            raise CoevolveError(f"{path}: {place}: {PLAYED} omits {', '.join(unseen)}, which the study needs")
-        for key, value in changes.items():
-            if key.split(".")[0] in SET:
-                raise CoevolveError(f"{path}: {place}: {key} is not for an arm: the study sets it for each run")
-            if not key.isascii() or not all(map(str.isidentifier, key.split("."))):
-                raise CoevolveError(f"{path}: {place}: {key!r} is not a key of params.yaml, such as train.steps")
-            if odd := next((text for text in _texts([key, value]) if "${" in text or not text.isprintable()), None):
-                raise CoevolveError(f"{path}: {place}: {odd!r} cannot be a text in params.yaml: DVC would change it")
-            if names := [name for name in keys(value) if not settable(name)]:
-                raise CoevolveError(
-                    f"{path}: {place}: {key}: {names[0]!r} is not a key that DVC can set; use letters, digits, - and _"
-                )
-    return study.model_copy(update={"arms": {arm: {**study.common, **changes} for arm, changes in study.arms.items()}})
-
-
-def unplayed(study: Study, panels: Sequence[str]) -> list[str]:
-    """The panels that ``study`` needs but that are not in ``panels``, the panels that its runs play."""
+            wrong.append(f"{name!r} becomes part of an experiment's name; use letters, digits, - and _")
     asked = dict.fromkeys([study.panel, *(claim.panel for claim in study.claims)])
-    return [name for name in asked if name not in (*panels, *study.parts)]
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Every text in a value of YAML."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for pair in value.items():
-            yield from _texts(list(pair))
-    elif isinstance(value, list):
-        for one in value:
-            yield from _texts(one)
+    for arm, changes in arms.items():
+        wrong += [
+            f"arms.{arm}: {key} is not for an arm: the study sets it"
+            for key in changes
+            if key.split(".")[0] in ("seed", "compute")
+        ]
+        played = changes.get("evaluate.panels")
+        if played and (unseen := [name for name in asked if name not in (*played, *study.parts)]):
+            wrong.append(f"arms.{arm}: evaluate.panels omits {', '.join(unseen)}, which the study needs")
+    if wrong:
+        raise CoevolveError(f"{path}: {wrong[0]}")
+    return study.model_copy(update={"arms": arms})
 
 
 def result(
-    arm: str,
-    seed: int,
-    summary: Summary,
-    subsets: Mapping[str, Sequence[float]] | None = None,
-    code: str = "",
-    changes: Mapping[str, Any] | None = None,
-    cut: Mapping[str, Any] | None = None,
+    study: Study, run: tuple[str, int], summary: Summary, subsets: Mapping[str, Sequence[float]], code: str
 ) -> Result:
-    """The result of a run of the commit ``code``, from its summary and the success on ``subsets`` (see ``cut``)."""
+    """The result of a run, an arm and a seed, of the commit ``code``, with the success on ``subsets`` (see ``cut``)."""
     whole = {name: [policy[name].success for policy in summary.policies] for name in summary.panels}
     columns = {name: summary.total(name) for name in summary.columns if name != TASKS}
     return Result(
-        arm=arm,
-        seed=seed,
-        success={**whole, **(subsets or {})},
+        arm=run[0],
+        seed=run[1],
+        success={**whole, **subsets},
         figures={ADDED: summary.tasks[-1] - summary.tasks[0], **columns, **summary.budget},
         costs=list(summary.budget),
         code=code,
         run=summary.run,
-        changes=changes or {},
-        cut=cut or {},
+        changes=study.arms[run[0]],
+        cut=study.cut,
         tokens=[summary.total(TOKENS, before=t) for t in range(summary.last + 1)],
     )
 
@@ -193,101 +154,50 @@ def gains(results: Sequence[Result], arm: str, base: str, panel: str) -> list[fl
     return [last[arm, seed] - last[base, seed] for name, seed in last if name == arm and (base, seed) in last]
 
 
-def paired(results: Sequence[Result], arm: str, base: str, panel: str) -> Estimate | None:
-    """The mean of ``gains``; None if no seed has both arms."""
-    values = gains(results, arm, base, panel)
-    return estimate(values) if values else None
-
-
-def rows(results: Sequence[Result]) -> str:
-    """The text of results.csv: a line for each run, panel and policy."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = list(dict.fromkeys(name for one in results for name in one.figures))
-    writer.writerow(["arm", "seed", "panel", "policy", "success", *names, "code", "run"])
-    for one in results:
-        for panel, curve in one.success.items():
-            for t, success in enumerate(curve):
-                counted = [one.figures.get(name, "") for name in names]
-                writer.writerow([one.arm, one.seed, panel, t, success, *counted, one.code, one.run])
-    return text.getvalue()
-
-
 def report(study: Study, results: Sequence[Result]) -> str:
-    """The text of table.md: means by arm and panel, claims, paired differences, and tokens."""
+    """The text of table.md: means by arm and panel, claims, and paired differences."""
     arms = [name for name in study.arms if any(one.arm == name for one in results)]
     panels = _panels(results)
     costs = dict.fromkeys(name for one in results for name in one.costs)
     shown = [ADDED, *(name for name in costs if len({one.figures.get(name, 0) for one in results}) > 1)]
-    lines = [f"# {study.question}", "", f"| arm | seeds | {' | '.join([*panels, *shown])} |"]
-    lines.append("|---" * (2 + len(panels) + len(shown)) + "|")
     base = [fmean(one.success[panel][0] for one in results if panel in one.success) for panel in panels]
-    lines.append(f"| {BEFORE} | | {' | '.join(f'{one:.3f}' for one in base)} |{' |' * len(shown)}")
+    means = [[BEFORE, "", *(f"{one:.3f}" for one in base), *("" for _ in shown)]]
     for arm in arms:
         ours = [one for one in results if one.arm == arm]
         played = [[one.success[panel][-1] for one in ours if panel in one.success] for panel in panels]
-        cells = [str(estimate(values)) if values else "" for values in played]
-        cells += [f"{fmean(one.figures.get(name, 0) for one in ours):,.0f}" for name in shown]
-        lines.append(f"| {arm} | {len(ours)} | {' | '.join(cells)} |")
-    lines += [
-        "",
-        "Success of the last policy, mean over seeds ± half the 95 % interval (Student's t). Costs that are equal in",
-    ]
-    lines[-1] += " all runs are in results.csv."
+        spent = [f"{fmean(one.figures.get(name, 0) for one in ours):,.0f}" for name in shown]
+        means.append([arm, str(len(ours)), *(str(estimate(values)) if values else "" for values in played), *spent])
+    lines = [f"# {study.question}", "", *_table(["arm", "seeds", *panels, *shown], means), ""]
+    lines.append(
+        "Success of the last policy, mean over seeds ± half the 95 % interval (Student's t). Costs that are equal in "
+        "all runs are in results.jsonl."
+    )
     if study.claims:
-        tested = [(claim, gains(results, claim.arm, claim.over, claim.panel)) for claim in study.claims]
-        verdicts = judge(tested)
-        lines += claim_table(verdicts, len(tested) - len(verdicts))
-    compared = [study.panel, *(name for name in study.parts if name in panels)]
-    for panel in compared:
-        lines += _differences(study, results, arms, panel)
-    if study.against:
-        curves = {
-            arm: {one.seed: (one.tokens, one.success[study.panel]) for one in results if one.arm == arm and one.tokens}
-            for arm in arms
-        }
-        lines += tokens_table(curves, study.against[0], study.panel)
+        verdicts = judge([(claim, gains(results, claim.arm, claim.over, claim.panel)) for claim in study.claims])
+        lines += ["", *_table(["claim", "seeds", "difference, points", "p", ""], [one.row for one in verdicts]), ""]
+        lines.append(f"p and intervals are corrected for {len(verdicts)} claims (Holm); p < {ERROR} is sure.")
+        if missing := len(study.claims) - len(verdicts):
+            lines.append(f"Claims with fewer than two seeds so far: {missing}.")
+    others = [BEFORE, *study.against]
+    for panel in [study.panel, *(name for name in study.parts if name in panels)]:
+        pairs = [[gains(results, arm, other, panel) if arm != other else [] for other in others] for arm in arms]
+        found = [[estimate(values) if values else None for values in row] for row in pairs]
+        cells = [["" if one is None else f"{one.points}{'*' if one.sure else ''}" for one in row] for row in found]
+        lines += [
+            "",
+            f"Differences on {panel}, in points, paired by seed; * is clear of zero, the others cannot be told apart:",
+            "",
+            *_table(
+                ["arm", *(f"over {name}" for name in others)], [[a, *row] for a, row in zip(arms, cells, strict=True)]
+            ),
+        ]
     versions = ", ".join(f"{code} ({count} runs)" for code, count in Counter(one.code for one in results).most_common())
-    return "\n".join([*lines, "", f"Code: {versions}. The hash of each run is in results.csv.", ""])
+    return "\n".join([*lines, "", f"Code: {versions}. The hash of each run is in results.jsonl.", ""])
 
 
-def tokens_to(level: float, curve: Curve) -> float:
-    """The tokens at which the success of ``curve`` first is ``level``, linear between policies; infinite if it never is."""
-    tokens, success = curve
-    if success[0] >= level:
-        return float(tokens[0])
-    for t in range(1, len(success)):
-        if success[t] >= level:
-            share = (level - success[t - 1]) / (success[t] - success[t - 1])
-            return tokens[t - 1] + share * (tokens[t] - tokens[t - 1])
-    return math.inf
-
-
-def tokens_table(curves: Mapping[str, Mapping[int, Curve]], base: str, panel: str) -> list[str]:
-    """Lines of Markdown: for each arm, the tokens until it is as good as ``base`` of the same seed at its end.
-
-    ``curves`` holds arms, then seeds. A run that never gets there counts as infinite, so the median stays honest about it. No lines
-    if no other arm shares a seed with ``base`` or no tokens were counted.
-    """
-    ends = {seed: (tokens[-1], success[-1]) for seed, (tokens, success) in curves.get(base, {}).items() if tokens[-1]}
-    lines = []
-    for arm, runs in curves.items():
-        found = [tokens_to(ends[seed][1], curve) / ends[seed][0] for seed, curve in runs.items() if seed in ends]
-        if found and arm != base:
-            middle = median(found)
-            share = f"{middle:.2f}" if math.isfinite(middle) else "more than it has"
-            lines.append(f"| {arm} | {sum(map(math.isfinite, found))} of {len(found)} | {share} |")
-    if not lines:
-        return []
-    words = f"Training tokens until an arm solves as much of {panel} as {base} of the same seed at its end, linear between policies:"
-    return [
-        "",
-        words,
-        "",
-        f"| arm | runs that get there | median share of the tokens of {base} |",
-        "|---|---|---|",
-        *lines,
-    ]
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of Markdown."""
+    return [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|", *(f"| {' | '.join(row)} |" for row in rows)]
 
 
 def _panels(results: Sequence[Result]) -> list[str]:
@@ -295,59 +205,33 @@ def _panels(results: Sequence[Result]) -> list[str]:
     return list(dict.fromkeys(panel for one in results for panel in one.success))
 
 
-def _differences(study: Study, results: Sequence[Result], arms: Sequence[str], panel: str) -> list[str]:
-    """A table of ``arms`` against the study's comparisons."""
-    others = [BEFORE, *study.against]
-    lines = [
-        "",
-        f"Differences on {panel}, in points, paired by seed; * is clear of zero, the others cannot be told apart:",
-        "",
-    ]
-    lines.append(f"| arm | {' | '.join(f'over {name}' for name in others)} |")
-    lines.append("|---" * (len(others) + 1) + "|")
-    for arm in arms:
-        cells = []
-        for other in others:
-            gain = paired(results, arm, other, panel) if arm != other else None
-            cells.append("" if gain is None else f"{gain.points}{'*' if gain.sure else ''}")
-        lines.append(f"| {arm} | {' | '.join(cells)} |")
-    return lines
-
-
 def draw(study: Study, results: Sequence[Result]) -> dict[str, str]:
-    """Figures by name, with bands over seeds: success on ``study.panel`` by policy and by tokens generated in training, and
-    success of the last policy on every panel."""
-    lines, last = [], []
+    """Figures by name, with intervals over seeds: success on ``study.panel`` by policy, and of the last policy on every panel."""
+    points = []
     for arm in study.arms:
         found = [one for one in results if one.arm == arm]
         for panel in _panels(found):
             curves = [one.success[panel] for one in found if panel in one.success]
-            points = [
-                {
+            start = fmean(curve[0] for curve in curves)
+            for t in range(min(map(len, curves))):
+                values = [curve[t] for curve in curves]
+                mean, half = fmean(values), estimate(values).half
+                low, high = max(mean - half, 0.0), min(mean + half, 1.0)
+                if len(values) < 3:  # Student's t would fill the figure: the range of the seeds
+                    low, high = min(values), max(values)
+                row = {
                     "arm": arm,
-                    "policy": t,
-                    # of a run without this figure: 0
-                    TOKENS: fmean([one.tokens[t] for one in found if len(one.tokens) > t] or [0]),
                     "panel": panel,
-                    **_band([curve[t] for curve in curves]),
+                    "policy": t,
+                    "success": mean,
+                    "low": low,
+                    "high": high,
+                    "start": start,
                 }
-                for t in range(min(map(len, curves)))
-            ]
-            last.append({**points[-1], "start": points[0]["success"]})
-            lines += points if panel == study.panel else []
-    panels = _panels(results)
-    title = f"success on {study.panel}"
-    spent = any(row[TOKENS] for row in lines)
+                points.append(row)
+    last = {(row["arm"], row["panel"]): row for row in points}
+    own = [row for row in points if row["panel"] == study.panel]
     return {
-        "curves.svg": svg(highlighted(lines, title, "arm")),
-        **({"tokens.svg": svg(highlighted(lines, title, "arm", against=TOKENS))} if spent else {}),
-        "arms.svg": svg(intervals(last, "success", "arm", panels)),
+        "curves.svg": svg(highlighted(own, f"success on {study.panel}", "arm")),
+        "arms.svg": svg(intervals(list(last.values()), "success", "arm", _panels(results))),
     }
-
-
-def _band(values: Sequence[float]) -> dict[str, float]:
-    """The mean with its 95 % interval; with fewer than three values with their range, as Student's t would fill the figure."""
-    one = estimate(values)
-    if len(values) < 3:
-        return {"success": one.mean, "low": min(values), "high": max(values)}
-    return {"success": one.mean, "low": max(one.mean - one.half, 0.0), "high": min(one.mean + one.half, 1.0)}

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,15 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import parse, parse_jsonl, read_jsonl
 from coevolve.core.outcomes import OUTCOMES, Outcome, solved
 from coevolve.core.paths import Paths
+from coevolve.core.section import dotted
 from coevolve.core.task import Task
 from coevolve.core.yaml_files import load_yaml, read_yaml
 from coevolve.stages.report.run_summary import SUMMARY, Summary
-from coevolve.studies.arms import departure, further, parameters
-from coevolve.studies.study_results import Result, Study, cut, result, unplayed
+from coevolve.studies.run_queue import parameters
+from coevolve.studies.study_results import Result, Study, cut, result
 
 RESULTS = "results.jsonl"
+APART = {"seed", "compute", "watch", "report", "tracking"}  # sections that cannot change a policy, and the seed
 
 Run = tuple[str, int]  # an arm and a seed
 
@@ -29,80 +31,54 @@ def experiment(folder: Path, arm: str, seed: int) -> str:
     return f"{folder.resolve().name}-{arm}-{seed}"
 
 
-def exists(name: str) -> bool:
-    """Whether the DVC experiment ``name`` is here."""
-    return name in _baselines()
-
-
 def finished(folder: Path, study: Study, runs: Collection[Run]) -> dict[Run, Result]:
-    """The results of the experiments that exist and are complete."""
+    """The results of those ``runs`` whose experiments exist and are complete.
+
+    Raises CoevolveError if an experiment ran with other parameters than its arm has now.
+    """
     found = {}
-    code = _baselines()
+    shown = git("for-each-ref", "--format=%(refname)", "refs/exps").splitlines()
+    parts = [line.split("/") for line in shown]
+    code = {one[4]: one[2] + one[3] for one in parts if len(one) == 5}  # the commit that each experiment builds on
     for arm, seed in runs:
         name = experiment(folder, arm, seed)
         try:
             files = DVCFileSystem(rev=name)
-            files.read_text(str(SUMMARY))
+            text = files.read_text(str(SUMMARY))
         except Exception:  # the experiment does not exist or did not finish: DVC has many errors for that
             continue
-        found[arm, seed] = from_files(files, study, (arm, seed), name, code.get(name, "unknown"))
+        ran = read_yaml(files.read_text("params.yaml"), f"{name}: params.yaml")
+        if other := departure(ran, parameters(params(), study.arms[arm])):
+            again = f"to run it again, remove it: `dvc exp remove {name}`"
+            raise CoevolveError(f"{name} ran with {other}, as its arm says now; {again}")
+        summary = parse(Summary, json.loads(text), f"{name}: {SUMMARY}")
+        subsets = _subsets(files, study, summary.last) if study.subsets else {}
+        found[arm, seed] = result(study, (arm, seed), summary, subsets, code.get(name, "unknown"))
     return found
-
-
-def from_files(files: Any, study: Study, run: Run, name: str, code: str) -> Result:
-    """The result of a run of the commit ``code``, read from its ``files``.
-
-    Raises CoevolveError if the run's parameters or panels are not those of the study.
-    """
-    arm, seed = run
-    again = f"remove it to run it again: `dvc exp remove {name}`"
-    try:
-        summary = parse(Summary, json.loads(files.read_text(str(SUMMARY))), f"{name}: {SUMMARY}")
-    except (CoevolveError, ValueError) as error:
-        raise CoevolveError(f"{error}; if other code made it, {again}") from None
-    ran, committed = read_yaml(files.read_text("params.yaml"), f"{name}: params.yaml"), params(code)
-    arm_changes = study.arms[arm]
-    changes = {**arm_changes, **(further(parameters(committed, arm_changes), ran) if committed else {})}
-    if other := departure(ran, parameters(params(), arm_changes), changes):
-        raise CoevolveError(f"{name} ran with {other}, as its arm says now; {again}")
-    if unseen := unplayed(study, summary.panels):
-        raise CoevolveError(
-            f"{name} evaluated {', '.join(summary.panels)}, but its study.yaml also names {', '.join(unseen)}; {again}"
-        )
-    if taken := sorted(study.subsets.keys() & set(summary.panels)):
-        raise CoevolveError(f"subsets: {taken[0]} is the name of a panel; choose another")
-    subsets = _subsets(files, study, summary.last) if study.subsets else None
-    return result(arm, seed, summary, subsets, code, changes, study.cut)
 
 
 def kept(folder: Path, study: Study) -> tuple[dict[Run, Result], list[str]]:
     """The results in RESULTS that are those of ``study`` as it is now, and a reason for each other result.
 
-    RESULTS exists because experiments stay on the machine that ran them.
+    RESULTS exists because experiments stay on the machine that ran them. Results of an ended study belong to their arms.
     """
     found, others = {}, []
     now, then = params(), cache(params)
     for one in stored(folder):
-        if one.arm in study.arms:
-            if other := _other(one, study, then(one.code), now):
-                others.append(f"{one.arm} {one.seed} {other}")
-            else:
-                found[one.arm, one.seed] = one
+        if one.arm not in study.arms:
+            continue
+        arm, other = study.arms[one.arm], None
+        if not study.ended and one.changes != arm:
+            other = f"{one.changes}, not {arm}"
+        elif not study.ended and study.cut not in ({}, one.cut):
+            other = f"other subsets: {one.cut}, not {study.cut}"
+        elif not study.ended:
+            other = departure(parameters(then(one.code), one.changes), parameters(now, arm), shared=True)
+        if other:
+            others.append(f"{one.arm} {one.seed} ran with {other}")
+        else:
+            found[one.arm, one.seed] = one
     return found, others
-
-
-def _other(one: Result, study: Study, committed: dict[str, Any], now: dict[str, Any]) -> str | None:
-    """Why the result is not one of ``study``; None if it is."""
-    arm = study.arms[one.arm]
-    if not committed and one.changes != arm:  # this clone lacks the commit, so only the changes are known
-        return f"ran with {one.changes}, not {arm}"
-    if committed and (other := departure(parameters(committed, one.changes), parameters(now, arm), one.changes)):
-        return f"ran with {other}"
-    if unseen := [*unplayed(study, list(one.success)), *(name for name in study.subsets if name not in one.success)]:
-        return f"has no success on {', '.join(unseen)}"
-    if study.cut and one.cut and study.cut != one.cut:
-        return f"has other subsets: {one.cut}, not {study.cut}"
-    return None
 
 
 def stored(folder: Path) -> list[Result]:
@@ -114,17 +90,23 @@ def params(code: str | None = None) -> dict[str, Any]:
     """The parameters of the commit ``code``, or of the working tree if None. Empty if this clone lacks the commit."""
     if code is None:
         return load_yaml(Path("params.yaml"), "run from the project's folder")
-    # ./ because a project may be a folder of a repository
-    shown = subprocess.run(["git", "show", f"{code or 'unknown'}:./params.yaml"], capture_output=True, text=True)
-    found: dict[str, Any] = read_yaml(shown.stdout, f"{code}: params.yaml") if shown.returncode == 0 else {}
-    return found
+    text = git("show", f"{code or 'unknown'}:./params.yaml")  # ./ because a project may be a folder of a repository
+    return dict(read_yaml(text, f"{code}: params.yaml") or {})
 
 
-def _baselines() -> dict[str, str]:
-    """The commit that each experiment builds on. DVC keeps it in the names of its references."""
-    done = subprocess.run(["git", "for-each-ref", "--format=%(refname)", "refs/exps"], capture_output=True, text=True)
-    parts = [line.split("/") for line in done.stdout.splitlines()]
-    return {one[4]: one[2] + one[3] for one in parts if len(one) == 5}
+def departure(ran: Mapping[str, Any], arm: Mapping[str, Any], shared: bool = False) -> str | None:
+    """The first key with other values in ``ran``, and both values. ``shared`` leaves out keys that one side lacks."""
+    one, other = (dotted({key: params[key] for key in params.keys() - APART}) for params in (ran, arm))
+    for key in sorted(one.keys() & other.keys() if shared else one.keys() | other.keys()):
+        if (value := one.get(key, "absent")) != (expected := other.get(key, "absent")):
+            return f"{key} {value}, not {expected}"
+    return None
+
+
+def git(*words: str) -> str:
+    """What git prints; nothing if it fails."""
+    done = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else ""
 
 
 def _subsets(files: Any, study: Study, last: int) -> dict[str, list[float]]:

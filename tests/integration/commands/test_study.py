@@ -1,16 +1,21 @@
-"""`coevolve study` without runs: the messages on arms and results that are not of the study as it is now."""
+"""`coevolve study` in a project whose pipeline is one quick stage, and on stored results."""
 
 import argparse
-import fcntl
+import json
+import subprocess
+import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from coevolve.commands import study as command
-from coevolve.core import dvc
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import write_jsonl
+from coevolve.core.io import read_jsonl, write_jsonl
+from coevolve.stages.report.run_summary import SUMMARY
 from coevolve.studies.study_results import Result
+from tests import ROOT
+from tests.unit.stages.report.example import SUMMARY as MADE
 
 STUDY = """\
 question: Does it matter?
@@ -29,26 +34,15 @@ def study(folder: Path, *words: str) -> int:
     return command.run(parser.parse_args([str(folder), *words]))
 
 
-@pytest.mark.parametrize("way", ["--plan", "--report"])
-def test_an_arm_with_a_removed_key_keeps_its_results_and_gets_no_runs(
-    way: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "study.yaml").write_text(STUDY)
-    arms: list[tuple[str, int, dict[str, int]]] = [
-        ("plain", 0, {}), ("plain", 1, {}), ("old", 0, {"grpo.unsolved_groups": 4})
-    ]  # fmt: skip
-    write_jsonl(
-        tmp_path / "results.jsonl",
-        [Result(arm, seed, {"validation": [0.5, 0.6]}, {}, [], changes=changes) for arm, seed, changes in arms],
-    )
-    assert study(tmp_path, way) == 0
+def test_ended_study_keeps_its_results_and_gets_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY + "ended: true\n")
+    runs = [("plain", 0), ("plain", 1), ("old", 0)]  # `old` sets a key that is gone, and had another value
+    write_jsonl(tmp_path / "results.jsonl", [Result(*one, {"validation": [0.5, 0.6]}, {}, []) for one in runs])
+    assert study(tmp_path) == 0 and not (tmp_path / "table.md").exists(), "its files stay as they are"
+    assert study(tmp_path, "--report") == 0
     shown = capsys.readouterr()
-    message = "arm old gets no runs, and its results stay: its parameters: "
-    assert message in shown.err and shown.err.count("\n") == 1
-    if way == "--plan":
-        assert "3 runs, 0 to run" in shown.out
-    else:
-        assert "3 of 3 runs" in shown.out and "| old | 1 |" in (tmp_path / "table.md").read_text()
+    assert "3 of 4 runs" in shown.out and "the study has ended" in shown.out and not shown.err
+    assert "| old | 1 |" in (tmp_path / "table.md").read_text()
 
 
 def report(folder: Path, text: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
@@ -66,12 +60,7 @@ CUT = {"panel": "validation", "subsets": {"mail": ["find_mail"]}}
     ("now", "said"),
     [
         ("  plain: {explore.guidance: random}\n", "plain 0 ran with {}, not {'explore.guidance': 'random'}"),
-        ("  plain: {}\nsubsets: {mail: [send_mail]}\n", "plain 0 has other subsets"),
-        ("  plain: {}\nsubsets: {files: [find_file]}\n", "plain 0 has no success on files"),
-        (
-            "  plain: {}\nclaims: [{arm: plain, over: before training, panel: hard, mean: 0.0, clear: 0.0}]\n",
-            "no success on hard",
-        ),
+        ("  plain: {}\nsubsets: {mail: [send_mail]}\n", "plain 0 ran with other subsets"),
     ],
 )
 def test_results_of_another_study_are_ignored_and_kept_in_the_file(
@@ -82,7 +71,7 @@ def test_results_of_another_study_are_ignored_and_kept_in_the_file(
     before = (tmp_path / "results.jsonl").read_bytes()
     assert "2 of 2 runs" in report(tmp_path, PLAIN, capsys)[0]
     out, err = report(tmp_path, PLAIN.replace("  plain: {}\n", now), capsys)
-    assert "0 of 2 runs" in out and "2 results are not of the study as it is now" in err and said in err
+    assert "0 of 2 runs" in out and "2 lines of results.jsonl are not of this study" in err and said in err
     assert (tmp_path / "results.jsonl").read_bytes() == before
 
 
@@ -95,13 +84,82 @@ def test_results_of_a_deleted_arm_stay_in_the_file(tmp_path: Path, capsys: pytes
     assert (tmp_path / "results.jsonl").read_bytes() == before
 
 
-def test_two_commands_cannot_queue_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "study.yaml").write_text(STUDY)
-    (tmp_path / "scratch").mkdir()
-    monkeypatch.setattr(dvc, "root", lambda: tmp_path)
-    with (
-        (tmp_path / "scratch").joinpath(f".study-{tmp_path.name}.lock").open("w") as other,
-        pytest.raises(CoevolveError, match="another `coevolve study` makes runs here"),
+PIPELINE = f"""\
+stages:
+  report:
+    cmd: {sys.executable} work.py
+    deps: [work.py, made.json]
+    params: [seed, explore]
+    outs: [report]
+"""
+WORK = f"""\
+import json, pathlib
+from ruamel.yaml import YAML
+params = YAML(typ="safe").load(pathlib.Path("params.yaml").read_text())
+count = params["explore"]["explorations"]
+assert count != 13
+made = json.loads(pathlib.Path("made.json").read_text())
+made["policies"][-1]["test"]["success"] = count / 1000 + params["seed"]
+pathlib.Path("report").mkdir()
+pathlib.Path("{SUMMARY}").write_text(json.dumps(made))
+"""
+QUEUED = """\
+question: Does it matter?
+seeds: [0]
+panel: test
+against: []
+arms:
+  few: {explore.explorations: 100}
+  broken: {explore.explorations: 13}
+"""
+
+
+def git(*words: str) -> str:
+    who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    return subprocess.run(["git", *who, *words], check=True, capture_output=True, text=True).stdout
+
+
+def test_arms_run_from_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "POLL", 1.0)
+    files = {"dvc.yaml": PIPELINE, "work.py": WORK, "made.json": json.dumps(asdict(MADE)), "small/study.yaml": QUEUED}
+    for name, text in {**files, "params.yaml": (ROOT / "params.yaml").read_text()}.items():
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(text)
+    git("init", "-q")
+    subprocess.run([sys.executable, "-m", "dvc", "init", "-q"], check=True)
+    git("add", "-A")
+    git("commit", "-q", "-m", "a")
+    folder = Path("small")
+    for words, message in (
+        (["--arms", "fewer"], "--arms: no arm fewer; expected some of: few, broken"),
+        (["--seeds", "3"], "--seeds: no seed 3; expected some of: 0"),
     ):
-        fcntl.flock(other, fcntl.LOCK_EX)
-        study(tmp_path)
+        with pytest.raises(CoevolveError, match=message):
+            study(folder, *words)
+    assert study(folder, "--arms", "few") == 0, "the other was not asked for"
+    assert "1 of 2 runs" in capfd.readouterr().out
+    assert study(folder) == 1
+    shown = capfd.readouterr()
+    assert "1 of 2 runs" in shown.out and "failed: small-broken-0; `dvc queue logs NAME` says why" in shown.err
+    (result,) = read_jsonl(folder / "results.jsonl", Result)
+    assert (result.arm, result.seed, result.success["test"]) == ("few", 0, [0.4, 0.1])
+    assert result.code == git("rev-parse", "HEAD").strip() and result.changes == {"explore.explorations": 100}
+    assert "| few | 1 | 0.700 | 0.100 |" in (folder / "table.md").read_text()
+
+    Path("params.yaml").write_text(Path("params.yaml").read_text().replace("seed: 0", "seed: 5"))
+    with pytest.raises(CoevolveError, match=r"commit params\.yaml first"):
+        study(folder)
+    git("checkout", "-q", "params.yaml")
+    changed = QUEUED.replace("explorations: 100", "explorations: 101")
+    (folder / "study.yaml").write_text(changed)
+    with pytest.raises(
+        CoevolveError, match=r"small-few-0 ran with explore.explorations 100, not 101.*dvc exp remove small-few-0"
+    ):
+        study(folder)
+    subprocess.run([sys.executable, "-m", "dvc", "exp", "remove", "small-few-0"], check=True)  # as on another machine
+    assert study(folder, "--report") == 0
+    shown = capfd.readouterr()
+    assert "0 of 2 runs" in shown.out and "few 0 ran with {'explore.explorations': 100}" in shown.err

@@ -10,7 +10,7 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.core.statistics import estimate
 from coevolve.core.task import Task, ToolCall
-from coevolve.studies.study_results import Result, Study, cut, draw, load, paired, report, rows
+from coevolve.studies.study_results import Result, Study, cut, draw, gains, load, report
 from tests import ROOT
 
 STUDY = Study(question="Why?", seeds=[0, 1, 2], panel="test", against=["static"], arms={"static": {}, "signals": {}})
@@ -37,9 +37,8 @@ def test_interval_is_students() -> None:
 
 def test_differences_are_paired_by_seed() -> None:
     found = [*results([0.1, 0.12, 0.11]), run("signals", 9, 0.0)]  # seed 9 has no partner
-    gain = paired(found, "signals", "static", "test")
-    assert gain and gain.count == 3 and gain.mean == pytest.approx(0.11) and gain.sure
-    assert paired(found, "signals", "random", "test") is None
+    assert gains(found, "signals", "static", "test") == pytest.approx([0.1, 0.12, 0.11])
+    assert gains(found, "signals", "random", "test") == []
 
 
 def test_report_marks_significance_by_the_interval() -> None:
@@ -52,21 +51,16 @@ def test_report_marks_significance_by_the_interval() -> None:
     assert "(one seed)" in report(STUDY, results([0.3]))
 
 
-def test_results_have_a_row_per_policy_and_plots_are_deterministic() -> None:
+def test_figures_show_every_arm_and_are_deterministic() -> None:
     found = results([0.1, 0.2, 0.3])
-    lines = rows(found).splitlines()
-    assert len(lines) == 1 + 6 * 2 * 2
-    assert lines[1] == "static,0,test,0,0.5,16,100,60,0123abc,static0"
     figures = draw(STUDY, found)
-    assert figures == draw(STUDY, found) and set(figures) == {"curves.svg", "arms.svg"}, "no run says its tokens"
-    figures = draw(STUDY, [replace(one, tokens=[0, 1000 + one.seed]) for one in found])
-    assert set(figures) == {"curves.svg", "tokens.svg", "arms.svg"} and ">training tokens<" in figures["tokens.svg"]
+    assert figures == draw(STUDY, found) and set(figures) == {"curves.svg", "arms.svg"}
     assert all(f">{name}<" in figure for figure in figures.values() for name in STUDY.arms)
 
 
-@pytest.mark.parametrize("gains", [[0.4, -0.3], [0.4, -0.3, 0.1]], ids=["two seeds", "three seeds"])
-def test_bands_stay_within_the_range_of_success(gains: list[float]) -> None:
-    labels = re.findall(r">(−?\d+\.\d+)<", draw(STUDY, results(gains))["curves.svg"])
+@pytest.mark.parametrize("added", [[0.4, -0.3], [0.4, -0.3, 0.1]], ids=["two seeds", "three seeds"])
+def test_bands_stay_within_the_range_of_success(added: list[float]) -> None:
+    labels = re.findall(r">(−?\d+\.\d+)<", draw(STUDY, results(added))["curves.svg"])
     assert labels and all(0.0 <= float(label.replace("−", "-")) <= 1.0 for label in labels)
 
 
@@ -76,7 +70,7 @@ def test_ablation_study_is_valid_and_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(CoevolveError, match=r"no such file; name a folder with a study.yaml"):
         load(tmp_path / "study.yaml")
     (tmp_path / "study.yaml").write_text("question: q\nseeds: [0]\npanel: test\nagainst: [a]\narms: {b: {}}\n")
-    with pytest.raises(CoevolveError, match=r"against: a: no such arm; expected some of: b"):
+    with pytest.raises(CoevolveError, match=r"against, claims: no arm a; expected some of: b"):
         load(tmp_path / "study.yaml")
     (tmp_path / "study.yaml").write_text("question: q\nseed: [0]\npanel: test\nagainst: []\narms: {b: {}}\n")
     with pytest.raises(CoevolveError, match=r"study.seed"):
@@ -87,15 +81,12 @@ def test_ablation_study_is_valid_and_mistakes_are_named(tmp_path: Path) -> None:
     ("arm", "changes", "said"),
     [
         ("a b", "{}", "'a b' becomes part of an experiment's name"),
-        ("a", "{base.model: '${oc.env:HOME}'}", r"arms.a: '\$\{oc.env:HOME\}' cannot be a text in params.yaml"),
-        ("a", "{~seed: 1}", "'~seed' is not a key of params.yaml"),
-        ("a", "{policy.template: {'a: 1, b': 2}}", "arms.a: policy.template: 'a: 1, b' is not a key that DVC can set"),
         ("a", "[1]", "study.arms.a: "),
         ("a", "{seed: 5}", "arms.a: seed is not for an arm"),
         ("a", "{compute.engine: ray}", "arms.a: compute.engine is not for an arm"),
     ],
 )
-def test_study_file_cannot_inject_commands(tmp_path: Path, arm: str, changes: str, said: str) -> None:
+def test_arm_that_the_study_cannot_run_is_refused(tmp_path: Path, arm: str, changes: str, said: str) -> None:
     (tmp_path / "study.yaml").write_text(
         f'question: q\nseeds: [0]\npanel: test\nagainst: []\narms: {{"{arm}": {changes}}}\n'
     )
@@ -111,7 +102,7 @@ def test_study_needs_the_panels_it_reports(tmp_path: Path) -> None:
     assert load(file).arms["b"] == {"evaluate.panels": ["validation", "test"]}
     claims = "claims: [{arm: a, over: b, panel: test, mean: 0.0, clear: 0.0}]\n"
     file.write_text(text + claims + "arms: {a: {}, b: {}}\n")
-    with pytest.raises(CoevolveError, match=r"common: evaluate.panels omits test, which the study needs"):
+    with pytest.raises(CoevolveError, match=r"arms.a: evaluate.panels omits test, which the study needs"):
         load(file)
     file.write_text(text + claims.replace("test", "solved before") + "arms: {a: {}, b: {}}\n")
     with pytest.raises(CoevolveError, match=r"omits solved before, which the study needs"):

@@ -32,7 +32,7 @@ def main(params: Params) -> None:
         params.seed,
     )
     summary = summarize(name, params.environment, params.iterations, rule)
-    files, weakest = write(summary, params.report.traces, params.generate.alpha)
+    files, weakest = write(summary, params.report.traces)
     with start(
         params.tracking, "pipeline", {"coevolve.run": summary.run, "coevolve.arithmetic": summary.arithmetic}
     ) as pipeline:

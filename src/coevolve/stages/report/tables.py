@@ -25,20 +25,17 @@ def table(summary: Summary) -> str:
     console.print(text_table(f"coevolve on {summary.environment}", columns, rows))
     holder = summary.champion
     lines = [line.rstrip() for line in text.getvalue().splitlines() if line.strip()]
-    lines.append("")
-    lines.append(
+    lines += [
+        "",
         "Row t: dataset t, the signals found while training on it, and the success of policy t on the frozen panels, "
-        f"± half its {summary.confidence:.0%} interval"
-    )
-    lines.append(f"Champion on {holder.panel}: policies/{holder.policy}. {holder.challenges[-1].reason}")
-    lines.append("Budget: " + ", ".join(f"{number(value)} {name}" for name, value in summary.budget.items()))
-    lines.extend(_bill(summary))
-    lines.extend(summary.notes)
-    lines.append(f"Run {summary.run}, computed by {summary.arithmetic}")
-    lines.append(
+        f"± half its {summary.confidence:.0%} interval",
+        f"Champion on {holder.panel}: policies/{holder.policy}. {holder.challenges[-1].reason}",
+        "Budget: " + ", ".join(f"{number(value)} {name}" for name, value in summary.budget.items()),
+        *summary.notes,
+        f"Run {summary.run}, computed by {summary.arithmetic}",
         "See also: report/index.html, `coevolve ui` (MLflow), data/*/validation/report.md, "
-        "`dvc exp show --only-changed --drop '.*/.*'`"
-    )
+        "`dvc exp show --only-changed --drop '.*/.*'`",
+    ]
     return "\n".join(lines)
 
 
@@ -47,25 +44,6 @@ def number(value: Number | None) -> str:
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
-
-
-def per_task(summary: Summary) -> dict[str, float]:
-    """The cost of an accepted task at endpoints; empty without endpoint requests or accepted tasks."""
-    accepted = summary.total(ACCEPTED)
-    asked = {name: value for name, value in summary.budget.items() if name.startswith("endpoint ")}
-    if not asked or not accepted:
-        return {}
-    tokens = sum(value for name, value in asked.items() if name.endswith("tokens"))
-    return {"endpoint tokens": tokens / accepted, "endpoint dollars": asked["endpoint dollars"] / accepted}
-
-
-def _bill(summary: Summary) -> list[str]:
-    costs = per_task(summary)
-    if not costs:
-        return []
-    tokens, dollars = costs.values()
-    paid = f", ${dollars:.4f}" if dollars else ""
-    return [f"Asked of endpoints: {tokens:,.0f} tokens{paid} for each accepted task"]
 
 
 def curves(summary: Summary) -> dict[str, str]:
@@ -97,7 +75,6 @@ def headline(summary: Summary) -> dict[str, Any]:
 def totals(summary: Summary) -> dict[str, float]:
     """Metrics of the whole run for a tracker: its costs, and the gains of its last policy."""
     figures = {f"budget/{name}": float(value) for name, value in summary.budget.items()}
-    figures.update({f"accepted task/{name}": value for name, value in per_task(summary).items()})
     figures.update({f"{name}/gain": value for name, value in headline(summary)["gain"].items()})
     return figures
 

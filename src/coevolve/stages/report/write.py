@@ -1,81 +1,94 @@
 """Write the files of report/."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.charts import COLORS
-from coevolve.core.io import read_jsonl, read_tasks, write_json, write_text
+from coevolve.core.charts import COLORS, svg
+from coevolve.core.charts import curves as chart
+from coevolve.core.io import read_tasks, write_json, write_text
 from coevolve.core.paths import Paths
-from coevolve.core.records import Signal
+from coevolve.core.records import Generation, Signal
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.stages.report.page.html_page import PAGE, html_page
-from coevolve.stages.report.page.panels import LEFT, draw
-from coevolve.stages.report.page.view import compared, gather, groups, strength
+from coevolve.stages.report.page.reader import alternating, compared, groups, read_existing
+from coevolve.stages.report.page.view import added, strength, warnings
 from coevolve.stages.report.run_summary import METRICS, SUMMARY, Summary
-from coevolve.stages.report.tables import curves, headline, number, table
-from coevolve.stages.validate.config import LOW_IS_BAD, MEANING
+from coevolve.stages.report.tables import curves, headline, table
 
 
 @dataclass(frozen=True, slots=True)
 class Weak:
-    """A weak trajectory, with the kinds of signals that it set off, the strongest first, and the new tasks that grew from them."""
+    """A weak trajectory, the kinds of signals that it set off, the strongest first, and the new tasks that grew from them."""
 
     trajectory: Trajectory
     kinds: list[str]
     tasks: list[str]
 
 
-def write(summary: Summary, count: int, alpha: float) -> tuple[list[Path], list[Weak]]:
+def write(summary: Summary, count: int) -> tuple[list[Path], list[Weak]]:
     """Write the report. Returns the paths of its files for people, and the ``count`` weakest trajectories of each iteration.
 
-    The page shows ``count`` groups per iteration. ``alpha`` is the target success of the task generator.
+    The page shows ``count`` groups per iteration.
     """
     reader: list[dict[str, Any]] = []
+    new_tasks: list[dict[str, Any]] = []
     weak: list[Weak] = []
+    order = strength(summary)
     for t in range(summary.last):
-        trajectories = read_trajectories(Paths.trajectories(t))
-        signals = read_jsonl(Paths.signals(t), Signal) if Paths.signals(t).exists() else []
-        tasks, order = read_tasks(Paths.tasks(t)), strength(summary)
+        trajectories, signals = read_trajectories(Paths.trajectories(t)), read_existing(Paths.signals(t), Signal)
+        tasks, following = read_tasks(Paths.tasks(t)), read_tasks(Paths.tasks(t + 1))
         reader += groups(trajectories, tasks, signals, order, count, compared(t))
+        links = {
+            one["episode"].trajectory_id: f"g{n}" for n, group in enumerate(reader, 1) for one in group["attempts"]
+        }
+        new_tasks.append(added(tasks, following, signals, read_existing(Paths.specs(t), Generation), links))
         fired = {(name, signal.kind) for signal in signals for name in signal.trajectory_ids}
-        grown = _grown(read_tasks(Paths.tasks(t + 1)), signals)
+        grown = _grown(following, signals)
         for trajectory in weakest(trajectories, count, grown):
             name = trajectory.trajectory_id
             weak.append(Weak(trajectory, [kind for kind in order if (name, kind) in fired], grown.get(name, [])))
-    view = {**gather(summary, alpha), "groups": reader}
-    charts = draw(view)
     write_json(SUMMARY, asdict(summary))
     write_json(METRICS, headline(summary))
     for panel, text in curves(summary).items():
         write_text(Paths.report / "curves" / f"{panel}.csv", text)
+    curve = draw(summary)
     texts = {
         "table.txt": table(summary) + "\n",
-        "index.html": render(view, charts),
-        **{f"{name}.svg": chart for name, chart in charts.items()},
+        "index.html": render(summary, curve, reader, new_tasks),
+        "curve.svg": curve,
     }
     for name, text in texts.items():
         write_text(Paths.report / name, text)
     return [SUMMARY, *(Paths.report / name for name in texts)], weak
 
 
-def render(view: Mapping[str, Any], charts: Mapping[str, str]) -> str:
-    """The page for the values of ``gather`` and the charts of ``draw``. It is readable without JavaScript."""
+def draw(summary: Summary) -> str:
+    """The curve of success as SVG."""
+    rows = [
+        {"policy": t, "panel": name, "success": metrics.success, "low": metrics.low, "high": metrics.high}
+        for t, panels in enumerate(summary.policies)
+        for name, metrics in panels.items()
+    ]
+    return svg(chart(rows, "success", "panel", (0.0, 1.0), x_title="iteration"))
+
+
+def render(summary: Summary, curve: str, reader: Sequence[Any], new_tasks: Sequence[Any]) -> str:
+    """The page with the SVG ``curve``, ``groups`` to read, and what each iteration ``added``. It needs no JavaScript."""
     return html_page(
         PAGE,
         "page.html.j2",
-        **view,
-        charts=charts,
-        faults=[row for row in view["outcomes"] if row["gate"] not in LEFT],
-        number=number,
+        summary=summary,
+        curve=curve,
+        groups=reader,
+        new_tasks=new_tasks,
+        kinds=strength(summary),
         colors=COLORS,
-        meaning=MEANING,
-        low_is_bad=LOW_IS_BAD,
+        warnings=warnings(summary),
         script=(files(PAGE) / "page.js").read_text(encoding="utf-8"),
     )
 
@@ -104,15 +117,6 @@ def weakest(trajectories: Sequence[Trajectory], count: int, grown: Mapping[str, 
 
     At equal scores, trajectories from which more new tasks have ``grown`` are first.
     """
-
-    def weakness(trajectory: Trajectory) -> tuple[float, int]:
-        return trajectory.score, -len(grown.get(trajectory.trajectory_id, ()))
-
     counted = [trajectory for trajectory in trajectories if trajectory.counts]
-    ordered = sorted(counted, key=lambda trajectory: (*weakness(trajectory), trajectory.trajectory_id))
-    seen: Counter[str] = Counter()
-    visits = []
-    for trajectory in ordered:
-        seen[trajectory.task_id] += 1
-        visits.append((seen[trajectory.task_id], trajectory))
-    return [trajectory for _, trajectory in sorted(visits, key=lambda pair: (pair[0], *weakness(pair[1])))][:count]
+    ordered = sorted(counted, key=lambda one: (one.score, -len(grown.get(one.trajectory_id, ())), one.trajectory_id))
+    return alternating(ordered, lambda one: one.task_id)[:count]

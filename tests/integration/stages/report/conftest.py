@@ -1,5 +1,5 @@
 """The example page, as for the unit tests."""
 
-from tests.unit.stages.report.conftest import charts, page, view
+from tests.unit.stages.report.conftest import page
 
-__all__ = ["charts", "page", "view"]
+__all__ = ["page"]

@@ -48,10 +48,7 @@ def test_reader_works_by_keyboard(tab: Any) -> None:
     tab.keyboard.press("k")
     assert shown(tab) == ["g1"]
     tab.focus("#g1 .attempt >> nth=0")
-    tab.keyboard.press("ArrowRight")
-    tab.keyboard.press("ArrowRight")
-    assert tab.evaluate("document.activeElement.getAttribute('aria-label')") == "attempt 1, failed"
-    tab.keyboard.press("ArrowLeft")
+    tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.getAttribute('aria-label')") == "hard negative, failed"
 
 
@@ -68,9 +65,11 @@ def test_reader_filters_groups(tab: Any) -> None:
     assert tab.is_disabled("#next")
 
 
-def test_chart_shows_its_values_under_the_pointer(tab: Any) -> None:
-    tab.hover("#success .chart [aria-roledescription=point] >> nth=-1", force=True)
-    assert "success: 0.7; panel: test" in tab.inner_text("#tip")
+def test_new_task_leads_to_the_failure_that_it_grew_from(tab: Any) -> None:
+    tab.select_option("#kind", "rare")
+    tab.keyboard.press("j")
+    tab.click("text=read the failure")
+    assert shown(tab) == ["g1"]
 
 
 def test_page_fits_a_phone(browser: Any, page: Path) -> None:

@@ -3,12 +3,8 @@
 (() => {
   const groups = [...document.querySelectorAll(".group")];
   const field = (name) => document.getElementById(name);
-  const [iteration, kind, task] = ["iteration", "kind", "task"].map(field);
+  const [kind, task] = ["kind", "task"].map(field);
   let shown = [];
-
-  const fits = (group) =>
-    (!iteration.value || group.dataset.iteration === iteration.value) &&
-    (!kind.value || group.dataset.kinds.split(" ").includes(kind.value));
 
   const show = (place) => {
     groups.forEach((group) => { group.hidden = group !== shown[place]; });
@@ -19,8 +15,8 @@
   };
 
   const filter = () => {
-    shown = groups.filter(fits);
-    task.replaceChildren(...shown.map((group) => new Option(`${group.dataset.iteration}: ${group.dataset.label}`, group.id)));
+    shown = groups.filter((group) => !kind.value || group.dataset.kinds.split(" ").includes(kind.value));
+    task.replaceChildren(...shown.map((group) => new Option(group.dataset.label)));
     show(shown.length ? 0 : -1);
   };
 
@@ -29,35 +25,27 @@
     if (place >= 0 && place < shown.length) show(place);
   };
 
-  const attempt = (by) => {
-    const open = [...document.querySelectorAll(".group:not([hidden]) .attempt")];
-    const next = open[Math.min(Math.max(open.indexOf(document.activeElement) + by, 0), open.length - 1)];
-    if (next) { next.focus(); next.scrollIntoView({ block: "nearest", inline: "nearest" }); }
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || /^select$/i.test(document.activeElement.tagName)) return;
+    if (event.key === "j") move(1);
+    if (event.key === "k") move(-1);
+  });
+
+  const follow = () => { // a link from a new task to a failure
+    const place = groups.findIndex((group) => `#${group.id}` === location.hash);
+    if (place < 0) return;
+    kind.value = "";
+    filter();
+    show(place);
+    groups[place].scrollIntoView();
   };
 
-  const inReader = () => !/^select$/i.test(document.activeElement.tagName);
-  document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || !inReader()) return;
-    const keys = { j: () => move(1), k: () => move(-1) };
-    if (document.activeElement.closest("#reader")) Object.assign(keys, { ArrowRight: () => attempt(1), ArrowLeft: () => attempt(-1) });
-    if (keys[event.key]) { keys[event.key](); event.preventDefault(); }
-  });
-
-  // a chart's marks say their values in aria-label: shown where the pointer is
-  const tip = field("tip");
-  document.addEventListener("pointermove", (event) => {
-    const mark = event.target.closest?.(".chart :is([aria-roledescription=point], [aria-roledescription=bar], [aria-roledescription='rect mark'])");
-    tip.hidden = !mark;
-    if (!mark) return;
-    tip.textContent = mark.getAttribute("aria-label");
-    tip.style.left = `${Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8)}px`;
-    tip.style.top = `${Math.min(event.clientY + 12, innerHeight - tip.offsetHeight - 8)}px`;
-  });
-
-  [iteration, kind].forEach((one) => one.addEventListener("change", filter));
+  kind.addEventListener("change", filter);
   task.addEventListener("change", () => show(task.selectedIndex));
   field("previous").addEventListener("click", () => move(-1));
   field("next").addEventListener("click", () => move(1));
+  window.addEventListener("hashchange", follow);
   field("picker").hidden = false;
   filter();
+  follow();
 })();
