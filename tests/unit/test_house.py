@@ -19,6 +19,7 @@ from tests import ROOT
 PIPELINE = read_yaml((ROOT / "dvc.yaml").read_text())["stages"]
 SCRIPTS = sorted((ROOT / "pipelines").glob("*.py"))
 STAGES = SOURCE / PACKAGE / "stages"
+ADAPTERS = "coevolve_environments"
 TOP = 16  # entries of the package
 LINES = 300  # of dvc.yaml
 CEILINGS = {"src": 37_300, "tests": 24_100}  # lines of Python; lower one when you can
@@ -109,7 +110,7 @@ SHARED = {"__init__.py", "__main__.py", "config.py", "stage.py"}  # names that e
 
 def test_file_names_are_unique_and_the_top_level_is_small() -> None:
     package = SOURCE / "coevolve"
-    files = [file for file in package.rglob("*.py") if file.name not in SHARED]
+    files = [file for file in SOURCE.rglob("*.py") if file.name not in SHARED]
     assert [name for name, count in Counter(file.name for file in files).items() if count > 1] == []
     assert len([entry for entry in package.iterdir() if entry.name not in ("__pycache__", "py.typed")]) <= TOP
 
@@ -125,11 +126,24 @@ def test_the_house_stays_below_its_ceiling(folder: str) -> None:
 def test_public_class_names_are_unique() -> None:
     classes = Counter(
         node.name
-        for file in (SOURCE / "coevolve").rglob("*.py")
+        for file in SOURCE.rglob("*.py")
         for node in ast.parse(file.read_text()).body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert [name for name, count in classes.items() if count > 1] == []
+
+
+def test_the_core_imports_and_names_no_adapter() -> None:
+    """Adapters are found by their entry points, as the environments of other packages are."""
+    for file in (SOURCE / PACKAGE).rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            imported = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            module = node.module if isinstance(node, ast.ImportFrom) else None
+            named = node.value if isinstance(node, ast.Constant) else None
+            for name in (*imported, module, named):
+                if isinstance(name, str):
+                    assert not name.startswith(f"{ADAPTERS}."), f"{file}:{getattr(node, 'lineno', 1)} names {name}"
+                    assert name != ADAPTERS or file.name == "code_digest.py", f"{file} names {name}"
 
 
 def test_core_imports_only_core() -> None:

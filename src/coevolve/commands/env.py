@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -14,11 +13,6 @@ from coevolve.commands.options import DIR, FILE, actions
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import count, port
 from coevolve.core.terminal import plain
-
-# These environments use packages that `pip` installs beside ours, without dependencies: those would downgrade ours, and the
-# part that we use needs none. The value is the file in `requirements` that pins the package.
-WITHOUT_DEPENDENCIES = {"bfcl": "bfcl.txt", "bfcl_single": "bfcl.txt"}
-
 
 AUDIT = """
 Checks whether an environment is fit for training. The audit asks, among other questions:
@@ -118,28 +112,15 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _install(args: argparse.Namespace) -> int:
-    from coevolve.environments.hosted import HOSTED, REQUIREMENTS, fetch, install
-    from coevolve.environments.registry import make, names
+    from coevolve.environments.hosted import Hosted
+    from coevolve.environments.registry import maker
 
-    if args.name in HOSTED:
-        install(args.name)
-        print(f"{args.name} is installed; `coevolve env doctor {args.name}` tests it")
-        return 0
-    if args.name in WITHOUT_DEPENDENCIES:
-        try:
-            fetch(Path(sys.executable), REQUIREMENTS / WITHOUT_DEPENDENCIES[args.name])
-        except subprocess.CalledProcessError as error:
-            return error.returncode
-    elif args.name in names():
-        print(f"{args.name} needs no installation")
-    # in another process: this one may have looked for the package before the installation
-    code = (
-        "import sys; from coevolve.environments.registry import make; print(sys.argv[1], make(sys.argv[1]).fingerprint)"
-    )
-    if args.name in names():
-        return subprocess.run([sys.executable, "-c", code, args.name], check=False).returncode
-    make(args.name)  # an unknown name: the error lists the known names
-    return 1
+    made = maker(args.name)
+    if isinstance(made, Hosted):
+        made.install()
+    done = "is installed" if isinstance(made, Hosted) else "needs no installation"
+    print(f"{args.name} {done}; `coevolve env check {args.name}` tests it")
+    return 0
 
 
 def _new(args: argparse.Namespace) -> int:
@@ -257,14 +238,15 @@ def _audit(args: argparse.Namespace) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from coevolve.environments.hosted import cache, installed, python
+    from coevolve.environments.hosted import cache
+    from coevolve.environments.openenv import HOSTED
     from coevolve.environments.registry import make
     from coevolve.environments.worker_process import SOURCE
 
     make(args.name)
-    if not installed("openenv"):
+    if not HOSTED.installed():
         raise CoevolveError("serving needs OpenEnv's packages; run `coevolve env install openenv`")
-    interpreter = str(python("openenv"))
+    interpreter = str(HOSTED.python)
     command = [interpreter, "-m", "coevolve.environments.openenv_server", args.name, sys.executable]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "COEVOLVE_CACHE": str(cache())}
     # replaces this process, so that a signal to it ends the server

@@ -17,10 +17,10 @@ from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
-from coevolve.environments.sql.sandbox_main import SECONDS, World, send
 from coevolve.environments.worker_process import inherited
+from coevolve_environments.sql.sandbox_main import SECONDS, World, send
 
-MAIN = "coevolve.environments.sql.sandbox_main"
+MAIN = "coevolve_environments.sql.sandbox_main"
 MOST = 4  # processes that run statements for this one
 
 Result = tuple[tuple[Any, ...], ...]

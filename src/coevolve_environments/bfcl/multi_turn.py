@@ -24,9 +24,9 @@ from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.environments.bfcl.data import api_class, documented
 from coevolve.environments.environment import Session, check_owner
 from coevolve.environments.task_key import TaskKey
+from coevolve_environments.bfcl.data import api_class, documented
 
 PRECISE = frozenset({"logarithm", "square_root"})  # functions that set the precision of all later computations
 MAX_STEPS = 20  # most replies with calls in a turn; the benchmark ends an episode that needs more

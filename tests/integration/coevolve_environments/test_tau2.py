@@ -8,9 +8,9 @@ import pytest
 
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.environment import Session
-from coevolve.environments.hosted import installed
 from coevolve.environments.worker import WorkerEnvironment
-from tests.integration.environments.test_hosted import opened
+from tests.hosted import installed
+from tests.integration.coevolve_environments.test_hosted import opened
 
 pytestmark = pytest.mark.skipif(
     not installed("tau2_retail"), reason="tau2_retail is not installed; run `coevolve env install tau2_retail`"

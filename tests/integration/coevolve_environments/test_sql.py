@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.lexicon import unfitting
-from coevolve.environments.sql.databases import DOMAINS, FAMILIES, build
-from coevolve.environments.sql.sandbox import _idle, state
-from coevolve.environments.sql.sql_environment import MAX_SHOWN, MAX_WRITES, SIZES, SQL, SQLSession, overlap
+from coevolve_environments.sql.databases import DOMAINS, FAMILIES, build
+from coevolve_environments.sql.sandbox import _idle, state
+from coevolve_environments.sql.sql_environment import MAX_SHOWN, MAX_WRITES, SIZES, SQL, SQLSession, overlap
 
 WORLD = SQL()
 READ = next(task for task in WORLD.tasks("seed") if task.tags[0] == "customers_of_city")

@@ -19,6 +19,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.task import ToolCall
 from coevolve.environments.methods import MethodEnvironment, Question
 
+REQUIREMENTS = Path(__file__).parents[1] / "requirements/tau2_retail.txt"  # of both domains
 EACH = 4  # one of so many goals of the training split goes to validation
 # the reference of this task is refused: its gift card does not cover the difference
 UNSOLVABLE = {("retail", "105")}

@@ -16,10 +16,10 @@ from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, check_owner
 from coevolve.environments.lexicon import Lexicon, Meaning, Senses
-from coevolve.environments.sql.databases import DOMAINS, FAMILIES, Family, ask, columns_of, questions, read, texts
-from coevolve.environments.sql.sandbox import Result, run, state
-from coevolve.environments.sql.sandbox_main import World
-from coevolve.environments.sql.sql_words import lexicon
+from coevolve_environments.sql.databases import DOMAINS, FAMILIES, Family, ask, columns_of, questions, read, texts
+from coevolve_environments.sql.sandbox import Result, run, state
+from coevolve_environments.sql.sandbox_main import World
+from coevolve_environments.sql.sql_words import lexicon
 
 VERSION = 3
 SIZES = {"seed": 256, "validation": 128, "test": 128, "hard": 64, "shifted": 64}
@@ -70,7 +70,7 @@ class SQL(Environment):
         return [_asking(family, statement) for family, statement in found] or None
 
     def meaning(self, task: Task) -> Meaning | None:
-        from coevolve.environments.sql.statement import (
+        from coevolve_environments.sql.statement import (
             does,
             must,
             parsed,

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +21,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, check_owner
+from coevolve.environments.hosted import Hosted
 
 SPLITS = {"seed": "train", "validation": "dev", "test_normal": "test_normal", "test_challenge": "test_challenge"}
 PARTIAL = 0.49  # highest score of an episode without success: times its share of the evaluator's tests
@@ -209,3 +211,17 @@ def _solution(file: Path) -> list[ToolCall]:
         return []
     arguments = ", ".join(one.arg for one in [*made.args.posonlyargs, *made.args.args, *made.args.kwonlyargs])
     return [ToolCall("execute", {"code": f"{code}\nsolution({arguments})"})]
+
+
+# the package's wheel holds encrypted code, which its command unpacks; a process takes 270 MB
+CODE = Hosted(
+    "appworld",
+    f"{__name__}:AppWorld",
+    Path(__file__).with_name("requirements") / "appworld.txt",
+    size=4,
+    each=1,
+    seconds=120.0,
+    after=("appworld", "install"),
+    within=(("APPWORLD_CACHE", "share/appworld"), ("APPWORLD_ROOT", ".")),
+)
+FUNCTIONS = replace(CODE, name="appworld_functions", place=f"{__name__}:AppWorldFunctions")

@@ -2,16 +2,33 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from coevolve.core.task import Task
-from coevolve.environments.bfcl.data import DOCS, documented, fingerprint, items, parse_call
-from coevolve.environments.bfcl.multi_turn import BFCLSession, hidden, offered
-from coevolve.environments.bfcl.unsolvable import QUARANTINE
 from coevolve.environments.environment import Environment
+from coevolve.environments.hosted import Hosted
+from coevolve_environments.bfcl.data import DOCS, documented, fingerprint, items, parse_call
+from coevolve_environments.bfcl.multi_turn import BFCLSession, hidden
 
 CATEGORIES = ("multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context")
+# Scenarios that no agent can be expected to solve. We read every answer with a value that occurs in no earlier user turn or
+# observation. gorilla#1367 counts 27 of the 200 base items that none of 18 models passes. Items of these without a certain
+# defect stay in the panels.
+SCENARIOS = {
+    4: "the answer's post holds words in an order that sort() does not produce (gorilla#1367)",
+    173: "the id of the ticket to close is stated nowhere, and listing tickets needs a login that is not given either",
+    176: "the user dictates a description with the year 2026, the answer's says 2023, and the text is compared",
+    187: "the answer's description of the ticket is free text that the user does not dictate, and it is compared",
+    188: "the answer's failed login, with a password stated nowhere, must be among the outputs",
+}
+QUARANTINE = {
+    f"multi_turn_{category}_{index}": reason
+    for category in ("base", "miss_func", "miss_param", "long_context")
+    for index, reason in SCENARIOS.items()
+}
 ARRIVED = "I have updated some more functions you can choose from. What about now?"  # the benchmark's words
 
 
@@ -83,4 +100,14 @@ def _arrival(world: dict[str, Any], turn: int) -> str:
     return "\n".join([*(json.dumps(one) for one in schemas if one["function"]["name"] in names), ARRIVED])
 
 
-__all__ = ["BFCL", "CATEGORIES", "BFCLSession", "offered"]
+# In a process of its own: a call can hold the interpreter's lock for ever. A call takes microseconds, a session is small.
+HOSTED = Hosted(
+    "bfcl",
+    f"{__name__}:BFCL",
+    Path(__file__).parents[1] / "requirements/bfcl.txt",
+    each=512,
+    seconds=10.0,
+    memory=4 << 30,
+    beside=True,
+)
+SINGLE = replace(HOSTED, name="bfcl_single", place="coevolve_environments.bfcl.single_turn:BFCLSingle")

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import IO, Any
 
-from coevolve.environments.sql.databases import build
+from coevolve_environments.sql.databases import build
 
 SECONDS = 2.0  # most processor time of a statement
 STEPS = 500_000  # most steps of SQLite's machine per statement: equal on all machines, and usually reached first

@@ -21,6 +21,7 @@ from coevolve.core.scratch import once
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment, Session, check_owner
+from coevolve.environments.hosted import Hosted
 
 VERSION = 1  # of the rules that turn games into tasks
 COUNTS = {"seed": 64, "validation": 24, "test": 24, "hard": 24}
@@ -272,3 +273,8 @@ def _generated(split: str) -> list[Task]:
             task = Task.create("textworld", split, [game.objective], world, [calls], [f"{len(commands)} commands"])
             found[task.task_id] = task
     return list(found.values())
+
+
+HOSTED = Hosted(
+    "textworld", f"{__name__}:TextWorld", Path(__file__).with_name("requirements") / "textworld.txt", each=64
+)

@@ -22,7 +22,8 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, check_owner
-from coevolve.environments.textworld import MAX_COMMAND, MISUSED, PARTIAL, TOOLS, commanded, kept, listed
+from coevolve.environments.hosted import Hosted
+from coevolve_environments.textworld import MAX_COMMAND, MISUSED, PARTIAL, TOOLS, commanded, kept, listed
 
 NAME = "scienceworld"
 VERSION = 1  # of the rules that turn variations into tasks
@@ -188,3 +189,13 @@ def _task(split: str, kind: str, variation: int) -> Task | None:
     if lab.score() < 1.0:
         return None
     return Task.create(NAME, split, [words], world, [[ToolCall("act", {"command": one}) for one in commands]], [kind])
+
+
+# a Java machine per process; its first tasks take minutes
+HOSTED = Hosted(
+    NAME,
+    f"{__name__}:ScienceWorld",
+    Path(__file__).with_name("requirements") / "scienceworld.txt",
+    each=32,
+    seconds=120.0,
+)

@@ -4,7 +4,8 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from coevolve.environments.tau2.domain import Domain, Record, Tau2, paid, tables
+from coevolve.environments.hosted import Hosted
+from coevolve_environments.tau2.domain import REQUIREMENTS, Domain, Record, Tau2, paid, tables
 
 Meant = Callable[[Record], bool]
 REASONS = ("no longer needed", "ordered by mistake")
@@ -216,3 +217,6 @@ class Tau2Retail(Tau2):
     name = "tau2_retail"
     simulator = Retail
     version = "0.1.0-1"
+
+
+HOSTED = Hosted("tau2_retail", f"{__name__}:Tau2Retail", REQUIREMENTS, each=256)

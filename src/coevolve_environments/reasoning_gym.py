@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.metadata import version
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
@@ -15,6 +16,7 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, check_owner
+from coevolve.environments.hosted import Hosted
 
 NAME = "reasoning_gym"
 VERSION = 1  # of the rules that turn problems into tasks
@@ -205,3 +207,9 @@ def _problems(split: str, goal: str, said: set[str]) -> Iterator[Task]:
             yield task
         if len(said) == wanted:
             return
+
+
+# needs a C compiler: the package imports a solver that is distributed as source
+HOSTED = Hosted(
+    NAME, f"{__name__}:ReasoningGym", Path(__file__).with_name("requirements") / "reasoning_gym.txt", each=256
+)

@@ -5,7 +5,8 @@ import json
 from collections import Counter
 from typing import TypedDict
 
-from coevolve.environments.tau2.domain import Domain, Record, Tau2, paid, tables
+from coevolve.environments.hosted import Hosted
+from coevolve_environments.tau2.domain import REQUIREMENTS, Domain, Record, Tau2, paid, tables
 
 NOW = "2024-05-15T15:00:00"  # the time in the airline's world
 RESERVATIONS = ("HATHAT", "HATHAU", "HATHAV")  # ids of new reservations, in this order
@@ -221,3 +222,6 @@ class Tau2Airline(Tau2):
     name = "tau2_airline"
     simulator = Airline
     version = "0.2.0-1"
+
+
+HOSTED = Hosted("tau2_airline", f"{__name__}:Tau2Airline", REQUIREMENTS, each=256)

@@ -13,11 +13,11 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.contract import CHECKS
-from coevolve.environments.hosted import HOSTED, installed, python, requirements
 from coevolve.environments.registry import make
 from coevolve.environments.worker import WorkerEnvironment
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from tests.hosted import HOSTED, installed
 from tests.waiting import PATIENCE
 
 LIMITS = Limits(60, 10**6, 64, PATIENCE)
@@ -29,14 +29,14 @@ def needs(name: str) -> pytest.MarkDecorator:
 
 def test_requirements_are_pinned() -> None:
     for name in HOSTED:
-        lines = requirements(name).read_text().splitlines()
+        lines = HOSTED[name].requirements.read_text().splitlines()
         assert all("==" in line for line in lines), name
         assert not any(line.startswith("coevolve") for line in lines), f"{name}: workers find us by their path"
 
 
 def test_missing_installation_error_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COEVOLVE_CACHE", str(tmp_path))
-    for name in HOSTED:
+    for name in (name for name, one in HOSTED.items() if not one.beside):
         with pytest.raises(CoevolveError, match=f"coevolve env install {name}"):
             make(name)
 
@@ -46,7 +46,7 @@ def authored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A root with our own world for AppWorld's engine, without the benchmark's data."""
     root = tmp_path_factory.mktemp("appworld")
     script = Path(__file__).parent / "appworld_world.py"
-    subprocess.run([str(python("appworld")), str(script), str(root)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([str(HOSTED["appworld"].python), str(script), str(root)], check=True, stdout=subprocess.DEVNULL)
     os.environ["APPWORLD_ROOT"] = str(root)
     yield root
     del os.environ["APPWORLD_ROOT"]

@@ -12,8 +12,8 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.environments.bfcl.data import fingerprint, function_schema, items
 from coevolve.environments.environment import Environment, Session, check_owner
+from coevolve_environments.bfcl.data import fingerprint, function_schema, items
 
 CATEGORIES = (
     "simple_python",

@@ -21,6 +21,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, check_owner
+from coevolve.environments.hosted import Hosted
 
 NAME = "agentdojo"
 VERSION = 1  # of the rules that turn AgentDojo's tasks into tasks
@@ -258,3 +259,6 @@ def _generated() -> Iterator[Task]:
             world = {"suite": suite, "task": name, "id": f"{suite}/{name}"}
             tags = [suite, task.DIFFICULTY.name.lower()]
             yield Task.create(NAME, SPLITS[number % len(SPLITS)], [task.PROMPT], world, [calls], tags)
+
+
+HOSTED = Hosted(NAME, f"{__name__}:AgentDojo", Path(__file__).with_name("requirements") / "agentdojo.txt", each=64)
