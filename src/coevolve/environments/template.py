@@ -29,10 +29,9 @@ py-modules = ["{module}"]
 MODULE = '''\
 """The environment `{name}`: a warehouse, as an example. Replace the simulator and the questions with yours.
 
-  coevolve env doctor {name}   # the contract tests
+  coevolve env check {name}    # the contract, and whether it is fit for training
   coevolve env show {name}     # tools and splits, as the agent gets them
   coevolve play {name}         # solve a task by hand
-  coevolve env audit {name}    # check whether it is fit for training
   coevolve env phrases {name}  # the words that coevolve learns from your tasks
 """
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.audit.chat_template import diagnose, load_tokenizer
 from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.policies.agent_prompt import OWN
 from coevolve.rollout import Limits
 from coevolve.stages.base.tokenizer import TEMPLATE, build
+from coevolve.stages.train.chat_template import diagnose, load_tokenizer
 from tests import ROOT
 from tests.cli import coevolve
 from tests.families import LIMITS
