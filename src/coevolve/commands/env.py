@@ -107,13 +107,14 @@ def _list(args: argparse.Namespace) -> int:
 
 def _install(args: argparse.Namespace) -> int:
     from coevolve.environments.hosted import Hosted
-    from coevolve.environments.registry import maker
+    from coevolve.environments.registry import make, maker
 
     made = maker(args.name)
     if isinstance(made, Hosted):
         made.install()
-    done = "is installed" if isinstance(made, Hosted) else "needs no installation"
-    print(f"{args.name} {done}; `coevolve env check {args.name}` tests it")
+        print(f"{args.name} is installed; `coevolve env check {args.name}` tests it")
+    else:
+        print(f"{args.name} needs no installation: {_line(make(args.name).fingerprint)}")
     return 0
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -110,4 +109,3 @@ HOSTED = Hosted(
     memory=4 << 30,
     beside=True,
 )
-SINGLE = replace(HOSTED, name="bfcl_single", place="coevolve_environments.bfcl.single_turn:BFCLSingle")
