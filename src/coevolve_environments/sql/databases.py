@@ -10,28 +10,13 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 
 from coevolve.core.seeding import rng_for
 
 Row = tuple[object, ...]
-FIRST = (
-    "Ada",
-    "Ben",
-    "Cleo",
-    "Dina",
-    "Egon",
-    "Fay",
-    "Gus",
-    "Hana",
-    "Igor",
-    "Juno",
-    "Kai",
-    "Lena",
-    "Milo",
-    "Nora",
-    "Otto",
-)
+FIRST = ("Ada", "Ben", "Cleo", "Dina", "Egon", "Fay", "Gus", "Hana", "Igor", "Juno", "Kai", "Lena", "Milo", "Nora",
+         "Otto")  # fmt: skip
 LAST = ("Abel", "Brand", "Cruz", "Dorn", "Ek", "Falk", "Gray", "Holm", "Ito", "Jung")
 CITIES = ("Bath", "Bern", "Cork", "Gent", "Graz", "Kiel", "Lyon", "Nice", "Oslo", "Riga", "Turin", "Ulm")
 OTHERS = 8  # further databases of a domain that show the possible values of its text columns
@@ -135,11 +120,18 @@ DOMAINS = {
 def build(domain: str, seed: int) -> sqlite3.Connection:
     """A new database in memory. The same seed gives the same rows."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    connection.executescript(DOMAINS[domain].schema)
-    for table, rows in DOMAINS[domain].rows(rng_for("sql database", domain, seed)).items():
-        marks = ", ".join("?" * len(rows[0]))
-        connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+    connection.deserialize(_image(domain, seed))
     return connection
+
+
+@lru_cache(maxsize=512)
+def _image(domain: str, seed: int) -> bytes:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.executescript(DOMAINS[domain].schema)
+        for table, rows in DOMAINS[domain].rows(rng_for("sql database", domain, seed)).items():
+            marks = ", ".join("?" * len(rows[0]))
+            connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+        return connection.serialize()
 
 
 @cache

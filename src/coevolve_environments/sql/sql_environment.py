@@ -7,6 +7,7 @@ The database is read-only for the agent unless the task's world sets ``writable`
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from functools import cache, lru_cache
 from typing import Any
 
@@ -16,9 +17,9 @@ from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, check_owner
 from coevolve.environments.lexicon import Lexicon, Meaning, Senses
+from coevolve.environments.worker import WorkerEnvironment
 from coevolve_environments.sql.databases import DOMAINS, FAMILIES, Family, ask, columns_of, questions, read, texts
-from coevolve_environments.sql.sandbox import Result, run, state
-from coevolve_environments.sql.sandbox_main import World
+from coevolve_environments.sql.guarded_database import Database, Result, World
 from coevolve_environments.sql.sql_words import lexicon
 
 VERSION = 3
@@ -26,7 +27,6 @@ SIZES = {"seed": 256, "validation": 128, "test": 128, "hard": 64, "shifted": 64}
 TRIES = 60  # databases to try before a family counts as without a question for a split
 SHOWN = 30  # rows that an observation shows
 MAX_SHOWN = 20_000  # most characters of an observation
-MAX_WRITES = 100  # most statements in an episode that change the database
 PARTIAL = 0.49  # highest score of a wrong result: times its overlap with the correct result
 
 
@@ -91,37 +91,41 @@ class SQL(Environment):
         return {**task.world, "seed": derive_seed("sql fresh world", seed) % 2**31}
 
 
+class GuardedSQL(WorkerEnvironment):
+    """The environment in workers: a statement can hold the interpreter's lock, and only a process can be killed."""
+
+    reading, meaning = SQL.reading, SQL.meaning  # they run no statement
+
+    def __init__(self) -> None:
+        super().__init__("sql", f"{__name__}:SQL", size=4, each=128, seconds=5.0, memory=1 << 30)
+
+
 class SQLSession(Session):
-    """An episode with a database: its world, and the agent's statements that changed it."""
+    """An episode with a database."""
 
     def __init__(self) -> None:
         self._task: Task | None = None
-        self._world: World = ("", 0, False)
-        self._journal: tuple[str, ...] = ()
+        self._database: Database | None = None
         self._submitted: Result | None = None
         self._over = False
 
     def reset(self, task: Task) -> Observation:
         check_owner(task, "sql")
-        self._world = _world(task)
-        self._task, self._journal, self._submitted, self._over = task, (), None, False
+        self.close()
+        self._task, self._database, self._submitted, self._over = task, Database(_world(task)), None, False
         return Observation("user", task.turns[0] if task.turns else "", tools=TOOLS)
 
     def step(self, call: ToolCall) -> Observation:
-        if self._over or self._task is None:
+        if self._over or self._task is None or self._database is None:
             return Observation("tool", "the episode is over", error=True, done=True)
         if call.name == "tables" and not call.arguments:
-            return Observation("tool", _described(self._world[0]))
+            return Observation("tool", _described(_world(self._task)[0]))
         statement = _statement(call)
         if statement is None:
             return Observation("tool", "expected tables(), query(sql) or submit(sql)", error=True)
-        if len(self._journal) == MAX_WRITES:
-            return Observation("tool", f"error: the database was changed {MAX_WRITES} times already", error=True)
-        found = run(self._world, self._journal, statement)
+        found = self._database.run(statement)
         if found.error:
             return Observation("tool", f"error: {found.error}"[:MAX_SHOWN], error=True)
-        if found.wrote:
-            self._journal = (*self._journal, statement)
         if call.name == "submit":
             self._submitted, self._over = found.rows, True
             return Observation("tool", "submitted", done=True)
@@ -132,10 +136,10 @@ class SQLSession(Session):
         return Observation("user", "", done=True)
 
     def score(self) -> Score:
-        if self._task is None:
+        if self._task is None or self._database is None:
             raise CoevolveError("score() before reset(): no task was started")
-        wanted, goal = _truth(self._world, _statements(self._task))
-        checks = {"state": state(self._world, self._journal) == goal}
+        wanted, goal = _truth(_world(self._task), _statements(self._task))
+        checks = {"state": self._database.state() == goal}
         if wanted is None:
             return Score(float(checks["state"]), checks)
         ordered = "order by" in _statements(self._task)[-1][1].lower()
@@ -146,10 +150,12 @@ class SQLSession(Session):
         return Score(PARTIAL * overlap(self._submitted or (), wanted) * checks["state"], checks)
 
     def digest(self) -> str:
-        return content_hash([state(self._world, self._journal) if self._task else "", repr(self._submitted)])
+        return content_hash([self._database.state() if self._database else "", repr(self._submitted)])
 
     def close(self) -> None:
-        self._task = None
+        if self._database is not None:
+            self._database.close()
+        self._task = self._database = None
 
 
 def _world(task: Task) -> World:
@@ -192,15 +198,13 @@ def _statements(task: Task) -> tuple[tuple[str, str], ...]:
 @lru_cache(maxsize=4096)
 def _truth(world: World, statements: tuple[tuple[str, str], ...]) -> tuple[Result | None, str]:
     """The result that the reference submits (None if it submits none), and the state that it leaves."""
-    journal: tuple[str, ...] = ()
     submitted: Result | None = None
-    for tool, statement in statements:
-        found = run(world, journal, statement)
-        if found.wrote:
-            journal = (*journal, statement)
-        if tool == "submit" and not found.error:
-            submitted = found.rows
-    return submitted, state(world, journal)
+    with closing(Database(world)) as database:
+        for tool, statement in statements:
+            found = database.run(statement)
+            if tool == "submit" and not found.error:
+                submitted = found.rows
+        return submitted, database.state()
 
 
 def _rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:

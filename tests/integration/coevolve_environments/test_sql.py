@@ -1,8 +1,7 @@
 """The SQL environment: what a statement may do, and how results are graded."""
 
-import os
-import signal
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -10,10 +9,11 @@ from hypothesis import strategies as st
 
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
+from coevolve.environments.environment import Environment, Session
 from coevolve.environments.lexicon import unfitting
+from coevolve.environments.worker_process import CallBroke
 from coevolve_environments.sql.databases import DOMAINS, FAMILIES, build
-from coevolve_environments.sql.sandbox import _idle, state
-from coevolve_environments.sql.sql_environment import MAX_SHOWN, MAX_WRITES, SIZES, SQL, SQLSession, overlap
+from coevolve_environments.sql.sql_environment import MAX_SHOWN, SIZES, SQL, GuardedSQL, overlap
 
 WORLD = SQL()
 READ = next(task for task in WORLD.tasks("seed") if task.tags[0] == "customers_of_city")
@@ -23,13 +23,20 @@ TABLE = STATEMENT.split()[1]
 COLUMN = {"orders": "status", "products": "name", "loans": "returned"}[TABLE]
 
 
-def started(task: Task) -> SQLSession:
-    session = WORLD.open()
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[GuardedSQL]:
+    made = GuardedSQL()
+    yield made
+    made.close()
+
+
+def started(task: Task, world: Environment = WORLD) -> Session:
+    session = world.open()
     session.reset(task)
     return session
 
 
-def query(session: SQLSession, sql: str, tool: str = "query") -> tuple[bool, str]:
+def query(session: Session, sql: str, tool: str = "query") -> tuple[bool, str]:
     turn = session.step(ToolCall(tool, {"sql": sql}))
     return turn.error, turn.content
 
@@ -102,18 +109,22 @@ GREEDY = [
 ]
 
 
-LIMITS = {0: "error: took more than 500000 steps", 1: "error: took longer than 2 s"}
-
-
 @pytest.mark.parametrize("number", range(len(GREEDY)))
-def test_a_greedy_statement_is_limited(number: int) -> None:
-    session = started(READ)
+def test_a_greedy_statement_is_refused_or_ends_its_own_episode(guarded: GuardedSQL, number: int) -> None:
+    session, other = started(READ, guarded), started(READ, guarded)
     before = session.digest()
-    _, content = query(session, GREEDY[number])
-    assert len(content) <= MAX_SHOWN + 100
-    assert content == LIMITS.get(number, content)
-    assert session.digest() == before
-    assert query(session, "SELECT 1") == (False, "1\n1")
+    try:
+        _, content = query(session, GREEDY[number])
+        assert len(content) <= MAX_SHOWN + 100
+        assert number or content == "error: took more than 500000 steps"
+        assert session.digest() == before
+        assert query(session, "SELECT 1") == (False, "1\n1")
+    except CallBroke:
+        assert number in (1, 3, 4), "only processor time, memory and planning escape SQLite's limits"
+    assert query(other, "SELECT 1") == (False, "1\n1")
+    assert other.digest() == before
+    session.close()
+    other.close()
 
 
 def test_date_functions_cannot_read_the_clock() -> None:
@@ -158,33 +169,6 @@ def test_error_leaves_the_database_unchanged() -> None:
         assert query(session, f"UPDATE OR {way} {TABLE} SET id = CASE WHEN id < 9 THEN id - 100 ELSE 1 END")[0]
         assert session.digest() == before
         assert not query(session, f"SELECT min(id) FROM {TABLE} WHERE id > 0")[0]
-
-
-def test_writes_per_episode_are_limited() -> None:
-    session = started(WRITE)
-    said = [query(session, f"DELETE FROM {TABLE} WHERE id = {n + 1}")[0] for n in range(5)]
-    assert not any(said)
-    session._journal *= MAX_WRITES // 5
-    assert query(session, "SELECT 1")[0]
-
-
-def test_a_lost_process_loses_no_state() -> None:
-    session = started(WRITE)
-    query(session, STATEMENT)
-    before = session.digest()
-    lose_processes()
-    state.cache_clear()
-    assert session.digest() == before
-    assert is_success(session.score().reward)
-    assert not query(session, "SELECT 1")[0]
-
-
-def lose_processes() -> None:
-    idle = _idle(os.getpid())
-    for one in [idle.get() for _ in range(idle.qsize())]:
-        if one is not None:
-            os.kill(one.pid, signal.SIGKILL)
-        idle.put(one)
 
 
 def test_observations_cut_long_results() -> None:

@@ -118,7 +118,7 @@ ROOMS = ("mine/rooms.py", "hall", "cellar")
             ],
         ),
         (
-            "WorkerEnvironment('sql', '=sql')",
+            "WorkerEnvironment('sql', 'coevolve_environments.sql.sql_environment:SQL')",
             [
                 REWARD,
                 ("coevolve/environments/worker_main.py", "os._exit(0)", "os._exit(1)"),

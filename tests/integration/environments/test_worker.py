@@ -195,7 +195,7 @@ def test_a_worker_gets_no_secret(world: WorkerEnvironment, monkeypatch: pytest.M
 
 def test_worker_needs_only_the_standard_library(tmp_path: Path) -> None:
     venv.create(tmp_path, symlinks=True)
-    bare = WorkerEnvironment("sql", "=sql", str(tmp_path / "bin/python"))
+    bare = WorkerEnvironment("sql", "coevolve_environments.sql.sql_environment:SQL", str(tmp_path / "bin/python"))
     task = bare.tasks("seed")[0]
     session = bare.open()
     session.reset(task)

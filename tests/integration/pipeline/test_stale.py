@@ -120,7 +120,7 @@ def test_changed_reward_affects_all_stages_that_play(project: Project) -> None:
 
 
 def test_change_to_an_adapter_that_the_run_does_not_use_reruns_nothing(project: Project) -> None:
-    with changed(project, "src/coevolve_environments/sql/sandbox.py", "\n\n", "\nX = 1\n\n"):
+    with changed(project, "src/coevolve_environments/sql/databases.py", "\n\n", "\nX = 1\n\n"):
         assert stale(project) == set()
 
 

@@ -1,34 +1,25 @@
-"""Runs untrusted SQL. The kernel limits its memory and CPU time; if it dies, another process takes over.
+"""A database that untrusted SQL may use: with limits on the actions, the steps and the values of a statement.
 
 SQLite's step count misses some costs of a statement: functions on long values are free, and so is the planning of
-nested queries, which may take exponential time and memory. The kernel's limits cover these costs.
-
-Requests and replies are marshalled values. Uses only the standard library and ``databases``.
+nested queries, which may take exponential time and memory. The limits of the worker that holds the database cover these costs.
 """
 
 import hashlib
-import marshal
-import resource
-import signal
 import sqlite3
-import sys
-from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
-from typing import IO, Any
+from typing import Any
 
 from coevolve_environments.sql.databases import build
 
-SECONDS = 2.0  # most processor time of a statement
 STEPS = 500_000  # most steps of SQLite's machine per statement: equal on all machines, and usually reached first
 EVERY = 1_000  # steps between two checks of the count
 ROWS = 1_000  # most rows of a result
 MAX_RESULT = 1_000_000  # most bytes of all values of a result
 MAX_VALUE = 10_000  # most bytes of a value, or of a row in a sort
 MAX_STATEMENT = 5_000  # most characters of a statement
-MEMORY = 512 * 2**20  # bytes of address space of the process
 PAGES = 1_000  # most pages of 4 kB in a database
-KEPT = 32  # most databases in memory
 
 LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: MAX_VALUE,
@@ -52,12 +43,20 @@ WORDS = {
 }
 
 World = tuple[str, int, bool]  # domain, seed, and whether statements may write
-Key = tuple[World, tuple[str, ...]]  # a world, and the statements that changed it
+Result = tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StatementOutcome:
+    """The outcome of a statement. ``error`` is the reason of a refusal. ``wrote``: the statement may have changed the database."""
+
+    columns: list[str]
+    rows: Result
+    wrote: bool = False
+    error: str = ""
 
 
 class Database:
-    """The database of a world, with limits on the actions, the time and the size of values of a statement."""
-
     def __init__(self, world: World) -> None:
         domain, seed, self._writable = world
         self._ours = True  # whether the current statement is one of this module
@@ -82,20 +81,22 @@ class Database:
         refused = action == sqlite3.SQLITE_FUNCTION and str(two).lower() in REFUSED
         return sqlite3.SQLITE_OK if allowed and not internal and not refused else sqlite3.SQLITE_DENY
 
-    def run(self, statement: str) -> tuple[list[str], list[tuple[Any, ...]], bool]:
-        """The columns and rows of a statement, and whether it wrote. An error leaves the database unchanged."""
-        if len(statement) > MAX_STATEMENT:
-            raise ValueError(f"the statement is longer than {MAX_STATEMENT} characters")
+    def run(self, statement: str) -> StatementOutcome:
+        """Run one statement. An error leaves the database unchanged."""
         before = self._connection.total_changes
-        self._connection.execute("BEGIN")
         try:
+            if len(statement) > MAX_STATEMENT:
+                raise ValueError(f"the statement is longer than {MAX_STATEMENT} characters")
+            self._connection.execute("BEGIN")
             columns, rows = self._fetched(statement)
-        except BaseException:
+            self._connection.execute("COMMIT")
+        except Exception as error:  # every error is the statement's fault
             if self._connection.in_transaction:  # some errors end the transaction
                 self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
-        return columns, rows, self._connection.total_changes != before
+            if isinstance(error, MemoryError):
+                return StatementOutcome([], (), error="needs more memory than a statement may have")
+            return StatementOutcome([], (), error=str(error) or type(error).__name__)
+        return StatementOutcome(columns, tuple(rows), self._connection.total_changes != before)
 
     def _fetched(self, statement: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         calls = count(1)
@@ -149,69 +150,3 @@ def _calendar(plain: sqlite3.Connection, name: str) -> Callable[..., Any]:
         return plain.execute(f"SELECT {name}({marks})", arguments).fetchone()[0]
 
     return function
-
-
-class SandboxServer:
-    """The last used databases, each in the state after its statements."""
-
-    def __init__(self) -> None:
-        self._databases: OrderedDict[Key, Database] = OrderedDict()
-
-    def answer(self, world: World, journal: tuple[str, ...], statement: str | None) -> tuple[str, Any]:
-        """``("ran", [columns, rows, wrote])``, or ``("state", hash)`` without a statement, or ``("error", text)``."""
-        key = world, journal
-        database = self._databases.pop(key, None) or self._replayed(world, journal)
-        try:
-            if statement is None:
-                reply: tuple[str, Any] = ("state", database.state())
-            else:
-                with_limit(SECONDS)
-                columns, rows, wrote = database.run(statement)
-                reply = ("ran", [columns, rows, wrote])
-                key = (world, (*journal, statement)) if wrote else key
-        except MemoryError:
-            self._databases.clear()
-            return "error", "needs more memory than a statement may have"
-        except Exception as error:  # every error is the statement's fault
-            reply = ("error", str(error) or type(error).__name__)
-        finally:
-            with_limit(0.0)
-        self._databases[key] = database
-        while len(self._databases) > KEPT:
-            self._databases.popitem(last=False)[1].close()
-        return reply
-
-    def _replayed(self, world: World, journal: tuple[str, ...]) -> Database:
-        database = Database(world)
-        for statement in journal:
-            database.run(statement)
-        return database
-
-
-def with_limit(seconds: float) -> None:
-    """End the process after ``seconds`` of processor time from now; never if 0."""
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-
-
-def send(stream: IO[bytes], value: Any) -> None:
-    marshal.dump(value, stream)
-    stream.flush()
-
-
-def main() -> None:
-    """Answer until the other side ends."""
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # the kernel ends the process, even if no Python code runs
-    for kind, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
-        resource.setrlimit(kind, (most, most))
-    server = SandboxServer()
-    send(sys.stdout.buffer, "ready")
-    while True:
-        try:
-            world, journal, statement = marshal.load(sys.stdin.buffer)
-        except EOFError:
-            return
-        send(sys.stdout.buffer, server.answer(world, journal, statement))
-
-
-if __name__ == "__main__":
-    main()
