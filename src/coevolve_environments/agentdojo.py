@@ -20,8 +20,9 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.environments.environment import Environment, Session, check_owner
+from coevolve.environments.environment import Environment
 from coevolve.environments.hosted import Hosted
+from coevolve_environments.episode import Episode, tool
 
 NAME = "agentdojo"
 VERSION = 1  # of the rules that turn AgentDojo's tasks into tasks
@@ -31,18 +32,7 @@ IDLE = "doing nothing succeeds: its checker finds what is there from the start"
 QUARANTINE = {f"banking/user_task_{number}": IDLE for number in (5, 6, 8, 9, 10)}
 TODAY = (2024, 5, 15)
 LONGEST = 20_000  # characters of an answer
-ANSWER = {
-    "type": "function",
-    "function": {
-        "name": "answer",
-        "description": "Tell the user what was asked for, and end the task",
-        "parameters": {
-            "type": "object",
-            "properties": {"text": {"type": "string", "description": "The answer"}},
-            "required": ["text"],
-        },
-    },
-}
+ANSWER = tool("answer", "Tell the user what was asked for, and end the task", text="The answer")
 
 
 class AgentDojo(Environment):
@@ -72,43 +62,33 @@ class AgentDojo(Environment):
         return {**task.world, "goal": "state"}
 
 
-class AgentDojoSession(Session):
+class AgentDojoSession(Episode):
     """An episode with a user's task."""
 
-    def __init__(self) -> None:
-        self._task: Task | None = None
-        self._episode: AgentDojoEpisode | None = None
+    environment = NAME
 
-    def reset(self, task: Task) -> Observation:
-        check_owner(task, NAME)
-        self._task, self._episode = task, AgentDojoEpisode(task.world)
-        return Observation("user", task.turns[0] if task.turns else "", tools=_schemas(task.world["suite"]))
+    def begin(self, task: Task) -> list[dict[str, Any]]:
+        self.world = AgentDojoEpisode(task.world)
+        return _schemas(task.world["suite"])
 
-    def step(self, call: ToolCall) -> Observation:
-        if self._episode is None or self._episode.answer is not None:
-            return Observation("tool", "the episode is over", error=True, done=True)
-        return self._episode.make(call)
+    def act(self, call: ToolCall) -> Observation:
+        return self.world.make(call)
 
     def say(self, text: str) -> Observation:
-        if self._episode is not None and self._episode.answer is None:
-            self._episode.answer = text[:LONGEST]
-        return Observation("user", "", done=True)
+        if self.task is not None and not self.over:
+            self.world.answer = text[:LONGEST]
+        return super().say(text)
 
-    def score(self) -> Score:
-        if self._task is None or self._episode is None:
-            raise CoevolveError("score() before reset(): no task was started")
-        if self._task.world.get("goal") == "state":
-            world, calls = _frozen(self._task)
-            reached = self._episode.state() == _end(world, calls) != _end(world, "[]")
+    def judge(self, task: Task) -> Score:
+        if task.world.get("goal") == "state":
+            world, calls = _frozen(task)
+            reached = self.world.state() == _end(world, calls) != _end(world, "[]")
             return Score(float(reached), {"state": reached})  # a reference that changes nothing asks for nothing
-        solved = self._episode.solved()
+        solved = self.world.solved()
         return Score(float(solved), {"utility": solved})
 
     def digest(self) -> str:
-        return "" if self._episode is None else self._episode.state()
-
-    def close(self) -> None:
-        self._task = self._episode = None
+        return "" if self.task is None else self.world.state()
 
 
 class AgentDojoEpisode:

@@ -20,25 +20,18 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.environments.environment import Environment, Session, check_owner
+from coevolve.environments.environment import Environment
 from coevolve.environments.hosted import Hosted
+from coevolve_environments.episode import PARTIAL, Episode, tool
 
 SPLITS = {"seed": "train", "validation": "dev", "test_normal": "test_normal", "test_challenge": "test_challenge"}
-PARTIAL = 0.49  # highest score of an episode without success: times its share of the evaluator's tests
 MAX_CODE = 50_000  # characters
 FAILED = "Execution failed"
-EXECUTE = {
-    "type": "function",
-    "function": {
-        "name": "execute",
-        "description": "Run Python code; `apis.APP.API(...)` calls an app, print shows a result, variables stay",
-        "parameters": {
-            "type": "object",
-            "properties": {"code": {"type": "string", "description": "Python code"}},
-            "required": ["code"],
-        },
-    },
-}
+EXECUTE = tool(
+    "execute",
+    "Run Python code; `apis.APP.API(...)` calls an app, print shows a result, variables stay",
+    code="Python code",
+)
 
 
 def root() -> Path:
@@ -93,41 +86,34 @@ class AppWorldFunctions(AppWorld):
     functions = True
 
 
-class AppWorldSession(Session):
+class AppWorldSession(Episode):
     """A world of AppWorld. A process can hold one open world."""
 
     def __init__(self, name: str, functions: bool) -> None:
-        self._name = name
+        self.environment = name
         self._functions = functions
         self._world: Any = None
 
-    def reset(self, task: Task) -> Observation:
-        check_owner(task, self._name)
+    def begin(self, task: Task) -> list[dict[str, Any]]:
         from appworld import AppWorld as World
 
-        self.close()
         self._world = World(str(task.world["id"]), experiment_name=f"coevolve-{os.getpid()}")
         self._world.models.start_db_tracker()
-        about = self._world.task.supervisor
-        who = f"I am {about.first_name} {about.last_name}, {about.email}, {about.phone_number}."
-        tools = list(_functions().values()) if self._functions else [EXECUTE]
-        return Observation("user", f"{who}\n{self._world.task.instruction}", tools=tools)
+        return list(_functions().values()) if self._functions else [EXECUTE]
 
-    def step(self, call: ToolCall) -> Observation:
-        if self._world is None or self._world.task_completed():
-            return Observation("tool", "the episode is over", error=True, done=True)
+    def reset(self, task: Task) -> Observation:
+        heard, about = super().reset(task), self._world.task.supervisor
+        who = f"I am {about.first_name} {about.last_name}, {about.email}, {about.phone_number}."
+        return replace(heard, content=f"{who}\n{self._world.task.instruction}")
+
+    def act(self, call: ToolCall) -> Observation:
         code = _function_code(call) if self._functions else _code(call)
         if code is None:
             return Observation("tool", f"there is no tool {call.name[:60]!r} with these arguments", error=True)
         content = str(self._world.execute(code)).strip()
         return Observation("tool", content, error=content.startswith(FAILED), done=bool(self._world.task_completed()))
 
-    def say(self, text: str) -> Observation:
-        return Observation("user", "", done=True)
-
-    def score(self) -> Score:
-        if self._world is None:
-            raise CoevolveError("score() before reset(): no task was started")
+    def judge(self, task: Task) -> Score:
         found = self._world.evaluate().to_dict()
         checks = {one["requirement"][:120]: True for one in found["passes"]}
         checks |= {one["requirement"][:120]: False for one in found["failures"]}
@@ -139,7 +125,7 @@ class AppWorldSession(Session):
         return content_hash(repr(self._world.models.get_tracked_db_changes()) if self._world else "")
 
     def close(self) -> None:
-        world, self._world = self._world, None
+        world, self.task, self._world = self._world, None, None
         if world is not None:
             world.close()
             shutil.rmtree(world.base_output_directory, ignore_errors=True)

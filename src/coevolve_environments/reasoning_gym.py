@@ -5,6 +5,7 @@ a line. An answer ends the episode without feedback, and reasoning-gym's checker
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.metadata import version
 from itertools import count
@@ -15,14 +16,14 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.environments.environment import Environment, Session, check_owner
+from coevolve.environments.environment import Environment
 from coevolve.environments.hosted import Hosted
+from coevolve_environments.episode import PARTIAL, Episode, tool
 
 NAME = "reasoning_gym"
 VERSION = 1  # of the rules that turn problems into tasks
 LEVELS = 4
 EACH = 2  # tasks of a goal in a split
-PARTIAL = 0.49  # highest score of a wrong answer
 FLOOR = 0.01  # score that checkers give for any answer
 TOO_LONG = 10_000  # most characters of an answer
 # A generator's problem in words, from its metadata. The generators' own questions share so much text that any two of them are
@@ -44,20 +45,7 @@ WORDS: Mapping[str, str] = {
 }
 SPLITS = ("seed", "validation", "test", "hard")
 GOALS = tuple(f"{name}_{level}" for name in WORDS for level in range(LEVELS))
-TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": "answer",
-            "description": "Give the answer to the problem; this ends the task",
-            "parameters": {
-                "type": "object",
-                "properties": {"value": {"type": "string", "description": "the answer alone"}},
-                "required": ["value"],
-            },
-        },
-    }
-]
+TOOLS = [tool("answer", "Give the answer to the problem; this ends the task", value="the answer alone")]
 
 
 class ReasoningGym(Environment):
@@ -90,21 +78,20 @@ class ReasoningGym(Environment):
         return {**task.world, "seed": seed}
 
 
-class ReasoningGymSession(Session):
+class ReasoningGymSession(Episode):
     """An episode with one problem and one answer."""
 
-    def __init__(self) -> None:
-        self._world: tuple[str, int] | None = None
+    environment = NAME
+
+    def begin(self, task: Task) -> list[dict[str, Any]]:
+        self._world = task.world["goal"], task.world["seed"]
         self._given: str | None = None
+        return TOOLS
 
     def reset(self, task: Task) -> Observation:
-        check_owner(task, NAME)
-        self._world, self._given = (task.world["goal"], task.world["seed"]), None
-        return Observation("user", words(*self._world), tools=TOOLS)
+        return replace(super().reset(task), content=words(*self._world))
 
-    def step(self, call: ToolCall) -> Observation:
-        if self._world is None or self._given is not None:
-            return Observation("tool", "the episode is over", error=True, done=True)
+    def act(self, call: ToolCall) -> Observation:
         value = call.arguments.get("value")
         if call.name != "answer" or set(call.arguments) != {"value"} or not isinstance(value, str):
             return Observation("tool", "expected answer(value), a text", error=True)
@@ -113,21 +100,13 @@ class ReasoningGymSession(Session):
         self._given = value
         return Observation("tool", "taken", done=True)
 
-    def say(self, text: str) -> Observation:
-        return Observation("user", "", done=True)
-
-    def score(self) -> Score:
-        if self._world is None:
-            raise CoevolveError("score() before reset(): no task was started")
+    def judge(self, task: Task) -> Score:
         got = 0.0 if self._given is None else _judged(*self._world, self._given)
         right = got == 1.0  # a longer answer can add up to more than 1
         return Score(1.0 if right else PARTIAL * min(max(got - FLOOR, 0.0), 1.0), {"right": right})
 
     def digest(self) -> str:
-        return content_hash([words(*self._world) if self._world else "", self._given])
-
-    def close(self) -> None:
-        self._world = self._given = None
+        return "" if self.task is None else content_hash([words(*self._world), self._given])
 
 
 def _judged(goal: str, seed: int, answer: str) -> float:

@@ -9,7 +9,7 @@ and verification rejects synthesized tasks.
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -21,9 +21,10 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.environments.environment import Environment, Session, check_owner
+from coevolve.environments.environment import Environment
 from coevolve.environments.hosted import Hosted
-from coevolve_environments.textworld import MAX_COMMAND, MISUSED, PARTIAL, TOOLS, commanded, kept, listed
+from coevolve_environments.episode import PARTIAL
+from coevolve_environments.textworld import MAX_COMMAND, TOOLS, Commands, impossible, kept
 
 NAME = "scienceworld"
 VERSION = 1  # of the rules that turn variations into tasks
@@ -55,53 +56,38 @@ class ScienceWorld(Environment):
         return ScienceWorldSession()
 
 
-class ScienceWorldSession(Session):
-    """An experiment. An impossible command is refused and changes nothing."""
+class ScienceWorldSession(Commands):
+    """An experiment."""
 
-    def __init__(self) -> None:
-        self._task: Task | None = None
-        self._lab: Lab | None = None
+    environment = NAME
 
-    def reset(self, task: Task) -> Observation:
-        check_owner(task, NAME)
-        self._task, self._lab = task, Lab(task.world)
-        return Observation("user", task.turns[0] if task.turns else "", tools=TOOLS)
+    def begin(self, task: Task) -> list[dict[str, Any]]:
+        self._lab = Lab(task.world)
+        return TOOLS
 
-    def step(self, call: ToolCall) -> Observation:
-        if self._lab is None:
-            return Observation("tool", "the episode is over", error=True, done=True)
-        if call.name == "commands" and not call.arguments:
-            return listed(set(self._lab.simulator.getValidActionObjectCombinations()) - set(OURS))
-        command = commanded(call)
-        if command is None:
-            return Observation("tool", MISUSED, error=True)
-        words = " ".join(command.split())
+    def commands(self) -> Iterable[str]:
+        return set(self._lab.simulator.getValidActionObjectCombinations()) - set(OURS)
+
+    def command(self, words: str) -> Observation:
+        words = " ".join(words.split())
         if len(words) > MAX_COMMAND or words in OURS or not words.isascii():
-            return Observation("tool", f"not possible here: {words[:MAX_COMMAND]}", error=True)
+            return impossible(words)
         if self._lab.simulator.getCompleted():
             return Observation("tool", "the experiment is over", error=True, done=True)
         said = self._lab.step(words)
         if said.startswith(UNKNOWN):
             if not said.startswith(UNKNOWN[0]):
                 self._lab.step("")  # withdraws the simulator's question
-            return Observation("tool", f"not possible here: {words}: {said}", error=True)
+            return impossible(words, f": {said}")
         return Observation("tool", said)
 
-    def say(self, text: str) -> Observation:
-        return Observation("user", "", done=True)
-
-    def score(self) -> Score:
-        if self._task is None or self._lab is None:
-            raise CoevolveError("score() before reset(): no task was started")
+    def judge(self, task: Task) -> Score:
         share = self._lab.score()
         done = share >= 1.0
         return Score(1.0 if done else PARTIAL * max(share, 0.0), {"done": done, "not_failed": share >= 0.0})
 
     def digest(self) -> str:
-        return "" if self._lab is None else content_hash(_whole(self._lab.tree()))
-
-    def close(self) -> None:
-        self._task = self._lab = None
+        return "" if self.task is None else content_hash(_whole(self._lab.tree()))
 
 
 class Lab:

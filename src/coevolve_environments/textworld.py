@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import tempfile
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from importlib.metadata import version
@@ -20,8 +21,9 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.scratch import once
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments import wire
-from coevolve.environments.environment import Environment, Session, check_owner
+from coevolve.environments.environment import Environment
 from coevolve.environments.hosted import Hosted
+from coevolve_environments.episode import PARTIAL, Episode, tool
 
 VERSION = 1  # of the rules that turn games into tasks
 COUNTS = {"seed": 64, "validation": 24, "test": 24, "hard": 24}
@@ -31,30 +33,14 @@ SIZES = {
     "plain": {"rooms": 3, "objects": 5, "quests": 2, "length": 2},
     "hard": {"rooms": 5, "objects": 8, "quests": 2, "length": 3},
 }
-PARTIAL = 0.49  # highest score of an episode without success
-MISUSED = "expected act(command) or commands()"
 MAX_COMMAND = 200  # most characters of a command
 TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": "act",
-            "description": "Do something in the world, by a command such as 'go east' or 'take lamp from table'",
-            "parameters": {
-                "type": "object",
-                "properties": {"command": {"type": "string", "description": "one command in plain words"}},
-                "required": ["command"],
-            },
-        },
-    },
-    {
-        "type": "function",
-        "function": {
-            "name": "commands",
-            "description": "The commands that the world accepts right now",
-            "parameters": {"type": "object", "properties": {}, "required": []},
-        },
-    },
+    tool(
+        "act",
+        "Do something in the world, by a command such as 'go east' or 'take lamp from table'",
+        command="one command in plain words",
+    ),
+    tool("commands", "The commands that the world accepts right now"),
 ]
 
 
@@ -84,46 +70,53 @@ class TextWorld(Environment):
         return {**next(world for world in worlds if _made(world)), "goal": "state"}
 
 
-class TextWorldSession(Session):
-    """A game. An impossible command is refused and changes nothing."""
+class Commands(Episode):
+    """A world of commands in plain words. An impossible command is refused and changes nothing."""
 
-    def __init__(self) -> None:
-        self._task: Task | None = None
-        self._game: Any = None
-        self._state: Any = None
-        self._start: tuple[str, ...] = ()
+    def act(self, call: ToolCall) -> Observation:
+        if call.name == "commands" and not call.arguments:
+            listed = json.dumps([{"command": one} for one in sorted(self.commands())])
+            return Observation("tool", listed)
+        command = call.arguments.get("command")
+        if call.name != "act" or set(call.arguments) != {"command"} or not isinstance(command, str):
+            return Observation("tool", "expected act(command) or commands()", error=True)
+        return self.command(command)
 
-    def reset(self, task: Task) -> Observation:
-        check_owner(task, "textworld")
-        self.close()
-        self._task, self._game = task, started(task.world)
+    @abstractmethod
+    def commands(self) -> Iterable[str]:
+        """The possible commands."""
+
+    @abstractmethod
+    def command(self, words: str) -> Observation:
+        """Carry out a command."""
+
+
+class TextWorldSession(Commands):
+    """A game."""
+
+    environment = "textworld"
+    _game: Any = None
+
+    def begin(self, task: Task) -> list[dict[str, Any]]:
+        self._game = started(task.world)
         self._state = self._game.reset()
         self._start = _facts(self._state)
-        return Observation("user", task.turns[0] if task.turns else "", tools=TOOLS)
+        return TOOLS
 
-    def step(self, call: ToolCall) -> Observation:
-        if self._state is None:
-            return Observation("tool", "the episode is over", error=True, done=True)
-        if call.name == "commands" and not call.arguments:
-            return listed(self._state.admissible_commands)
-        command = commanded(call)
-        if command is None:
-            return Observation("tool", MISUSED, error=True)
+    def commands(self) -> Iterable[str]:
+        return list(self._state.admissible_commands)
+
+    def command(self, words: str) -> Observation:
         if self._state.done:
             return Observation("tool", "the game is over", error=True, done=True)
-        if command not in self._state.admissible_commands:
-            return Observation("tool", f"not possible here: {command[:MAX_COMMAND]}", error=True)
-        self._state, _, _ = self._game.step(command)
+        if words not in self._state.admissible_commands:
+            return impossible(words)
+        self._state, _, _ = self._game.step(words)
         return Observation("tool", _plain(self._state.feedback))
 
-    def say(self, text: str) -> Observation:
-        return Observation("user", "", done=True)
-
-    def score(self) -> Score:
-        if self._task is None or self._state is None:
-            raise CoevolveError("score() before reset(): no task was started")
-        if self._task.world.get("goal") == "state":
-            wanted = _wanted(_frozen(self._task.world), _commands(self._task))
+    def judge(self, task: Task) -> Score:
+        if task.world.get("goal") == "state":
+            wanted = _wanted(_frozen(task.world), _commands(task))
             reached = _facts(self._state) == wanted != self._start  # a reference that changes nothing asks for nothing
             return Score(float(reached), {"state": reached})
         won = bool(self._state.won)
@@ -136,19 +129,11 @@ class TextWorldSession(Session):
     def close(self) -> None:
         if self._game is not None:
             self._game.close()
-        self._task = self._game = self._state = None
+        self.task = self._game = None
 
 
-def listed(commands: Iterable[str]) -> Observation:
-    """The answer of the tool ``commands``."""
-    return Observation("tool", json.dumps([{"command": one} for one in sorted(commands)]))
-
-
-def commanded(call: ToolCall) -> str | None:
-    """The command in a call of the tool ``act``; None for any other call."""
-    command = call.arguments.get("command")
-    right = call.name == "act" and set(call.arguments) == {"command"} and isinstance(command, str)
-    return command if right else None
+def impossible(words: str, reason: str = "") -> Observation:
+    return Observation("tool", f"not possible here: {words[:MAX_COMMAND]}{reason}", error=True)
 
 
 def _plain(text: str) -> str:

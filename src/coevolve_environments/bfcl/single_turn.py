@@ -9,22 +9,14 @@ from functools import cache
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.environments.environment import Environment, Session, check_owner
+from coevolve.environments.environment import Environment
 from coevolve_environments.bfcl.data import fingerprint, function_schema, items
+from coevolve_environments.episode import Episode
 
-CATEGORIES = (
-    "simple_python",
-    "multiple",
-    "parallel",
-    "parallel_multiple",
-    "live_simple",
-    "live_multiple",
-    "live_parallel",
-    "live_parallel_multiple",
-)
+CATEGORIES = ("simple_python", "multiple", "parallel", "parallel_multiple", "live_simple", "live_multiple",
+              "live_parallel", "live_parallel_multiple")  # fmt: skip
 # items for which the package's checker rejects every answer
 QUARANTINE = {
     "live_simple_106-63-0": "the answer lacks a parameter that the function requires",
@@ -63,31 +55,23 @@ class BFCLSingle(Environment):
         return SingleSession()
 
 
-class SingleSession(Session):
+class SingleSession(Episode):
     """An episode of one reply. The session records calls and does not execute them. A second reply does not count."""
 
-    def __init__(self) -> None:
-        self._task: Task | None = None
-        self._functions: dict[str, dict[str, Any]] = {}
+    environment = "bfcl_single"
+
+    def begin(self, task: Task) -> list[dict[str, Any]]:
         self._calls: list[ToolCall] = []
         self._refused: list[ToolCall] = []
         self._replies = 0
-        self._over = False
-
-    def reset(self, task: Task) -> Observation:
-        check_owner(task, "bfcl_single")
-        self._task, self._calls, self._refused = task, [], []
-        self._replies, self._over = 0, False
         self._functions = {doc["name"]: doc for doc in task.world["functions"]}
-        return Observation("user", task.turns[0], tools=[function_schema(doc) for doc in task.world["functions"]])
+        return [function_schema(doc) for doc in task.world["functions"]]
 
     def begin_reply(self) -> None:
         self._replies += 1
-        self._over = self._over or self._replies > 1
+        self.over = self.over or self._replies > 1
 
-    def step(self, call: ToolCall) -> Observation:
-        if self._over:
-            return Observation("tool", "the episode is over", error=True, done=True)
+    def act(self, call: ToolCall) -> Observation:
         doc = self._functions.get(call.name)
         unknown = sorted(set(call.arguments) - set(doc["parameters"].get("properties", {}))) if doc else []
         if doc is None or unknown:
@@ -96,23 +80,13 @@ class SingleSession(Session):
         self._calls.append(call)
         return Observation("tool", "noted")
 
-    def say(self, text: str) -> Observation:
-        self._over = True
-        return Observation("user", "", done=True)
-
-    def score(self) -> Score:
-        if self._task is None:
-            raise CoevolveError("score() before reset(): no task was started")
-        world, calls = self._task.world, [*self._calls, *self._refused]
-        valid = bool(calls) and _official(world["functions"], calls, world["answer"], self._task.tags[0])
+    def judge(self, task: Task) -> Score:
+        calls = [*self._calls, *self._refused]
+        valid = bool(calls) and _official(task.world["functions"], calls, task.world["answer"], task.tags[0])
         return Score(float(valid), {"called": bool(calls), "answer": valid})
 
     def digest(self) -> str:
-        return content_hash([[call.name, call.arguments] for call in self._calls])
-
-    def close(self) -> None:
-        self._task = None
-        self._functions, self._calls, self._refused = {}, [], []
+        return "" if self.task is None else content_hash([[call.name, call.arguments] for call in self._calls])
 
 
 def _official(functions: list[dict[str, Any]], calls: Sequence[ToolCall], answer: Any, category: str) -> bool:

@@ -15,9 +15,10 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.environments.environment import Environment, Session, check_owner
+from coevolve.environments.environment import Environment
 from coevolve.environments.lexicon import Lexicon, Meaning, Senses
 from coevolve.environments.worker import WorkerEnvironment
+from coevolve_environments.episode import PARTIAL, Episode, tool
 from coevolve_environments.sql.databases import DOMAINS, FAMILIES, Family, ask, columns_of, questions, read, texts
 from coevolve_environments.sql.guarded_database import Database, Result, World
 from coevolve_environments.sql.sql_words import lexicon
@@ -27,19 +28,12 @@ SIZES = {"seed": 256, "validation": 128, "test": 128, "hard": 64, "shifted": 64}
 TRIES = 60  # databases to try before a family counts as without a question for a split
 SHOWN = 30  # rows that an observation shows
 MAX_SHOWN = 20_000  # most characters of an observation
-PARTIAL = 0.49  # highest score of a wrong result: times its overlap with the correct result
-
-
-def _tool(name: str, description: str, **properties: str) -> dict[str, Any]:
-    fields = {key: {"type": "string", "description": text} for key, text in properties.items()}
-    parameters = {"type": "object", "properties": fields, "required": list(fields)}
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
 TOOLS = [
-    _tool("tables", "The tables and their columns"),
-    _tool("query", "Run one SQL statement (SQLite) and see its result", sql="one statement"),
-    _tool(
+    tool("tables", "The tables and their columns"),
+    tool("query", "Run one SQL statement (SQLite) and see its result", sql="one statement"),
+    tool(
         "submit", "Hand in the statement whose result answers the question; ends the task", sql="one SELECT statement"
     ),
 ]
@@ -100,26 +94,21 @@ class GuardedSQL(WorkerEnvironment):
         super().__init__("sql", f"{__name__}:SQL", size=4, each=128, seconds=5.0, memory=1 << 30)
 
 
-class SQLSession(Session):
+class SQLSession(Episode):
     """An episode with a database."""
 
-    def __init__(self) -> None:
-        self._task: Task | None = None
-        self._database: Database | None = None
+    environment = "sql"
+    _database: Any = None  # of the current task
+
+    def begin(self, task: Task) -> list[dict[str, Any]]:
+        self._world = _world(task)
+        self._database = Database(self._world)
         self._submitted: Result | None = None
-        self._over = False
+        return TOOLS
 
-    def reset(self, task: Task) -> Observation:
-        check_owner(task, "sql")
-        self.close()
-        self._task, self._database, self._submitted, self._over = task, Database(_world(task)), None, False
-        return Observation("user", task.turns[0] if task.turns else "", tools=TOOLS)
-
-    def step(self, call: ToolCall) -> Observation:
-        if self._over or self._task is None or self._database is None:
-            return Observation("tool", "the episode is over", error=True, done=True)
+    def act(self, call: ToolCall) -> Observation:
         if call.name == "tables" and not call.arguments:
-            return Observation("tool", _described(_world(self._task)[0]))
+            return Observation("tool", _described(self._world[0]))
         statement = _statement(call)
         if statement is None:
             return Observation("tool", "expected tables(), query(sql) or submit(sql)", error=True)
@@ -127,22 +116,16 @@ class SQLSession(Session):
         if found.error:
             return Observation("tool", f"error: {found.error}"[:MAX_SHOWN], error=True)
         if call.name == "submit":
-            self._submitted, self._over = found.rows, True
+            self._submitted = found.rows
             return Observation("tool", "submitted", done=True)
         return Observation("tool", _shown(found.columns, found.rows))
 
-    def say(self, text: str) -> Observation:
-        self._over = True
-        return Observation("user", "", done=True)
-
-    def score(self) -> Score:
-        if self._task is None or self._database is None:
-            raise CoevolveError("score() before reset(): no task was started")
-        wanted, goal = _truth(_world(self._task), _statements(self._task))
+    def judge(self, task: Task) -> Score:
+        wanted, goal = _truth(self._world, _statements(task))
         checks = {"state": self._database.state() == goal}
         if wanted is None:
             return Score(float(checks["state"]), checks)
-        ordered = "order by" in _statements(self._task)[-1][1].lower()
+        ordered = "order by" in _statements(task)[-1][1].lower()
         checks["submitted"] = self._submitted is not None
         checks["result"] = self._submitted is not None and _same(self._submitted, wanted, ordered)
         if all(checks.values()):
@@ -150,12 +133,12 @@ class SQLSession(Session):
         return Score(PARTIAL * overlap(self._submitted or (), wanted) * checks["state"], checks)
 
     def digest(self) -> str:
-        return content_hash([self._database.state() if self._database else "", repr(self._submitted)])
+        return "" if self.task is None else content_hash([self._database.state(), repr(self._submitted)])
 
     def close(self) -> None:
         if self._database is not None:
             self._database.close()
-        self._task = self._database = None
+        self.task = self._database = None
 
 
 def _world(task: Task) -> World:
