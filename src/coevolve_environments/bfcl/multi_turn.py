@@ -21,104 +21,80 @@ from functools import cache, lru_cache
 from typing import Any
 
 from coevolve.core.calls import misfit
-from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.environments.environment import Session, check_owner
 from coevolve.environments.task_key import TaskKey
 from coevolve_environments.bfcl.data import api_class, documented
+from coevolve_environments.episode import PARTIAL, Episode
 
 PRECISE = frozenset({"logarithm", "square_root"})  # functions that set the precision of all later computations
 MAX_STEPS = 20  # most replies with calls in a turn; the benchmark ends an episode that needs more
-PARTIAL = 0.49  # highest score of an episode without success
 
 Instances = dict[str, Any]
 
 
-class BFCLSession(Session):
+class BFCLSession(Episode):
     """An episode on an item, with the package's own API classes.
 
     The reward ignores the check ``strict``. It passes if the agent makes no call in a turn without an answer, calls only
     offered functions, and does not repeat a call that changes the state and that the answer makes once.
     """
 
-    def __init__(self) -> None:
-        self._task: Task | None = None
-        self._instances: Instances = {}
-        self._owners: dict[str, str] = {}  # function name → API class; also of functions that were not offered
-        self._turn = 0
-        self._steps = 0
-        self._heard: list[list[str]] = []
-        self._made: Counter[str] = Counter()  # calls of this turn, by content
-        self._failed: str = ""
-        self._strict = True
-        self._passed = 0
-        self._over = False
+    environment = "bfcl"
 
-    def reset(self, task: Task) -> Observation:
-        check_owner(task, "bfcl")
-        self._task = task
+    def begin(self, task: Task) -> list[dict[str, Any]]:
+        self._item = task
         self._instances = _instances(task)
+        # function name → API class; also of functions that were not offered
         self._owners = {name: group for group in self._instances for name in documented(group)}
-        self._turn, self._heard, self._made, self._failed, self._over = 0, [[]], Counter(), "", False
-        self._strict, self._passed, self._steps = True, 0, 0
-        return Observation("user", task.turns[0] if task.turns else "", tools=offered(task, 0))
+        self._turn = self._steps = self._passed = 0
+        self._heard: list[list[str]] = [[]]
+        self._made: Counter[str] = Counter()  # calls of this turn, by content
+        self._failed, self._strict = "", True
+        return offered(task, 0)
 
     def begin_reply(self) -> None:
         self._steps += 1
         if self._steps > MAX_STEPS:
-            self._failed, self._over = self._failed or "steps", True
+            self._failed, self.over = self._failed or "steps", True
 
-    def step(self, call: ToolCall) -> Observation:
-        if self._over or self._task is None:
-            return Observation("tool", "the episode is over", error=True, done=True)
+    def act(self, call: ToolCall) -> Observation:
         if wrong := misfit(call.name, call.arguments):
             self._heard[-1].append(content := f"Error during execution: {wrong}")
             return Observation("tool", content, error=True)
         repeated = self._made[key := content_hash([call.name, call.arguments])]
         self._made[key] += 1
-        self._strict = self._strict and self._allowed(call)
+        answer = _reference(self._item, self._turn)
+        self._strict = self._strict and bool(answer) and call.name not in hidden(self._item.world, self._turn)
         if call.name not in self._owners:
             self._heard[-1].append(content := "Error during execution: no such function")
             return Observation("tool", content, error=True)
         before = self.digest() if repeated else ""
         content = execute(self._instances[self._owners[call.name]], call)
-        if repeated and repeated >= self._answered(call) and self.digest() != before:
+        if repeated and repeated >= answer.count(call) and self.digest() != before:
             self._strict = False
         self._heard[-1].append(content)
         return Observation("tool", content, error=_refused(content))
 
-    def _allowed(self, call: ToolCall) -> bool:
-        """Whether this turn has an answer, and the function is offered in it."""
-        assert self._task is not None
-        world, turn = self._task.world, self._turn
-        return bool(_reference(self._task, turn)) and call.name not in hidden(world, turn)
-
-    def _answered(self, call: ToolCall) -> int:
-        """The number of times that the answer of this turn makes the call."""
-        assert self._task is not None
-        return _reference(self._task, self._turn).count(call)
-
     def say(self, text: str) -> Observation:
-        if self._task is None or self._over:
+        if self.task is None or self.over:
             return Observation("user", "", done=True)
         self._failed = self._failed or self._check_turn()
         self._passed += not self._failed
         self._turn, self._steps, self._made = self._turn + 1, 0, Counter()
-        if self._turn >= len(self._task.turns):
-            self._over = True
+        if self._turn >= len(self._item.turns):
+            self.over = True
             return Observation("user", "", done=True)
         self._heard.append([])
-        arrived = str(self._turn) in self._task.world.get("missed_function", {})
-        tools = offered(self._task, self._turn) if arrived else None
-        return Observation("user", self._task.turns[self._turn], tools=tools)
+        arrived = str(self._turn) in self._item.world.get("missed_function", {})
+        tools = offered(self._item, self._turn) if arrived else None
+        return Observation("user", self._item.turns[self._turn], tools=tools)
 
     def _check_turn(self) -> str:
         """The name of the package's check that the turn fails so far; empty if it fails none."""
         from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import response_checker, state_checker
 
-        assert self._task is not None
-        truth = _truth(TaskKey(self._task))[self._turn]
+        truth = _truth(TaskKey(self._item))[self._turn]
         if truth is None:
             return ""
         if not self._heard[-1]:
@@ -129,15 +105,13 @@ class BFCLSession(Session):
         said = [content for turn in self._heard for content in turn]
         return "" if response_checker(said, outputs, self._turn)["valid"] else "response"
 
-    def score(self) -> Score:
+    def judge(self, task: Task) -> Score:
         """Judge the episode. An unfinished last turn counts as if it ended here. Missing turns fail."""
-        if self._task is None:
-            raise CoevolveError("score() before reset(): no task was started")
         passed, failed = self._passed, self._failed
-        turns = len(self._task.reference)
+        turns = len(task.reference)
         if not failed and passed < turns and not (failed := self._check_turn()):
             passed += 1
-            if any(self._task.reference[passed:]):
+            if any(task.reference[passed:]):
                 failed = "called"
         checks = {name: failed != name for name in ("called", "state", "response", "steps")}
         checks["strict"] = not failed and self._strict
@@ -145,10 +119,6 @@ class BFCLSession(Session):
 
     def digest(self) -> str:
         return content_hash([_plain(instance, {}) for _, instance in sorted(self._instances.items())])
-
-    def close(self) -> None:
-        self._task = None
-        self._instances = {}
 
 
 def execute(instance: Any, call: ToolCall) -> str:
