@@ -22,8 +22,8 @@ STAGES = SOURCE / PACKAGE / "stages"
 ADAPTERS = "coevolve_environments"
 TOP = 16  # entries of the package
 LINES = 300  # of dvc.yaml
-CEILINGS = {"src": 37_300, "tests": 24_100}  # lines of Python; lower one when you can
-WIDE = 802  # most lines of `src` with over 120 characters
+CEILINGS = {"src": 36_400, "tests": 24_050}  # lines of Python; lower one when you can
+WIDE = 752  # most lines of `src` with over 120 characters
 WHOLE = {"scratch_key", "plain"}  # functions that a stage may hand all parameters
 
 
@@ -42,6 +42,10 @@ def test_stage_depends_on_its_digest_and_on_no_code_file(stage: dict[str, Any], 
     code = [dep for dep in stage["deps"] if str(dep).startswith(("data/code", "src", "pipelines"))]
     assert code == [f"data/code/{name}.json"]
     assert "params" not in stage, "parameters are in the digest, with their defaults"
+
+
+def test_stage_code_runs_after_every_change_of_code() -> None:
+    assert {"src", "pipelines"} <= {str(dep) for dep in PIPELINE["code"]["deps"] if isinstance(dep, str)}
 
 
 def test_pipeline_has_every_stage_and_is_short() -> None:

@@ -20,8 +20,7 @@ from itertools import combinations, cycle
 from reprlib import repr as shortened
 from typing import Annotated, Any
 
-from annotated_types import MinLen
-from pydantic import PositiveInt, TypeAdapter, ValidationError
+from pydantic import PositiveInt, StringConstraints, TypeAdapter, ValidationError
 
 from coevolve.audit.finding import CHECKS, check
 from coevolve.audit.leaks import leaks
@@ -56,11 +55,8 @@ STRANGE_NAMES = ("no_such_tool", "__class__", "__init__", "", "../../etc/passwd"
 DEEP: list[object] = reduce(lambda inner, _: [inner], range(990), [])  # json.dumps rejects it on some Python versions
 STRANGE_VALUES: tuple[object, ...] = (None, [], {}, [[[[]]]], DEEP, float("nan"), 10**400, "\ud800", "x" * 10**6, True)
 MEMBERS: dict[str, Any] = {
-    "name": Annotated[str, MinLen(1)],
-    "fingerprint": Annotated[str, MinLen(1)],
-    "panels": tuple[str, ...],
-    "more_splits": tuple[str, ...],
-    "goals": tuple[str, ...],
+    **dict.fromkeys(("name", "fingerprint"), Annotated[str, StringConstraints(min_length=1)]),
+    **dict.fromkeys(("panels", "more_splits", "goals"), tuple[str, ...]),
     "capacity": PositiveInt | None,
     "quarantine": dict[str, str],
     "phrasebook": Phrasebook,
@@ -210,9 +206,7 @@ def isolated(subject: Subject) -> Iterator[str]:
                 yield f"{name(task)}: another session changed its world"
 
 
-@check(
-    "semantic.oracle_max", "fail", "fix the reference or the checker, or name the item in `quarantine` with the reason"
-)
+@check("semantic.oracle_max", "fail", "fix the reference or the checker, or put the item into `quarantine`")
 def oracle_max(subject: Subject) -> Iterator[str]:
     """Does every reference get the maximum reward?"""
     for task in subject.tasks:
@@ -244,11 +238,7 @@ def transcript(subject: Subject) -> dict[str, str]:
     return {name(task): f"{task.turns} {subject.reference(task).identity}" for task in subject.tasks}
 
 
-@check(
-    "semantic.verifier_portability",
-    "fail",
-    "look for loops over sets, for hash() and clocks, and for caches that differ",
-)
+@check("semantic.verifier_portability", "fail", "look for loops over sets, hash(), clocks, and caches that differ")
 def portable(subject: Subject) -> Iterator[str]:
     """Does another process, with another hash seed, have the same tasks, answers and scores?"""
     command = [sys.executable, "-m", __name__, subject.place, str(subject.count), str(os.getpid())]
@@ -304,9 +294,7 @@ def template(task: Task) -> str:
     return f"{task.family}: {', then '.join(' '.join(call.name for call in turn) for turn in task.reference)}"
 
 
-@check(
-    "data.template", "warn", "hold out families or chains of tools for a panel: a memorized template looks like a skill"
-)
+@check("data.template", "warn", "hold out families or chains of tools for a panel")
 def templates(subject: Subject) -> Iterator[str]:
     """Does some panel ask for kinds of tasks that training lacks?
 
@@ -351,9 +339,7 @@ def variety(subject: Subject) -> Iterator[str]:
             yield f"{split}: {share:.0%} of the tasks are different"
 
 
-@check(
-    "data.coverage", "advisory", "add tasks, or `examples` to schemas; `explore.guidance: coverage` explores the rest"
-)
+@check("data.coverage", "advisory", "add tasks, `examples` to schemas, or set `explore.guidance: coverage`")
 def coverage(subject: Subject) -> Iterator[str]:
     """Does the training split use every tool, and does exploration reach it?
 

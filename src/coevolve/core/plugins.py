@@ -117,10 +117,8 @@ def load(place: str, expected: str) -> Any:
     return found
 
 
-def attempt(
-    action: Callable[[], Any], failure: str, hint: str = "", raised: type[CoevolveError] = CoevolveError
-) -> Any:
-    """The result of ``action``, which runs a user's code. An error becomes one line, as ``raised``: ``failure``, the error, its place."""
+def attempt(action: Callable[[], Any], failure: str, hint: str = "") -> Any:
+    """The result of ``action``, which runs a user's code. An error becomes one line: ``failure``, the error, its place."""
     try:
         return action()
     except (CoevolveError, OSError, MemoryError):
@@ -128,7 +126,7 @@ def attempt(
     except (Exception, SystemExit) as error:
         kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
         text = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise raised(f"{failure}: {kind}{text}{_place(error)}{hint}") from None
+        raise CoevolveError(f"{failure}: {kind}{text}{_place(error)}{hint}") from None
 
 
 def _place(error: BaseException) -> str:

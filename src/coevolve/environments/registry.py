@@ -35,10 +35,6 @@ def is_own(name: str) -> bool:
     return not any(known.get(one, "").startswith(PREFIXES) for one in shares(name))
 
 
-class MakerFailed(CoevolveError):
-    """The code that makes an environment raised an error."""
-
-
 Registered = TypeVar("Registered", bound=type[Environment])
 
 
@@ -110,7 +106,7 @@ def _made(maker: Any, place: str) -> Environment:
         raise CoevolveError(f"{place} is not an environment; it must inherit {BASE}")
     if isabstract(maker):
         raise CoevolveError(f"{place} lacks {', '.join(sorted(maker.__abstractmethods__))}; see {BASE}")
-    made = attempt(maker, f"{place} cannot be made", raised=MakerFailed)
+    made = attempt(maker, f"{place} cannot be made")
     if not isinstance(made, Environment):
         raise CoevolveError(f"{place} does not return an environment; the returned object must inherit {BASE}")
     if lacking := [key for key in ("name", "fingerprint", "panels") if not hasattr(made, key)]:

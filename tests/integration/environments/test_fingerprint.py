@@ -101,7 +101,7 @@ def place(tmp_path: Path) -> Place:
 
 
 SQL = "coevolve_environments/sql/sql_environment.py"
-REWARD = (SQL, "PARTIAL = 0.49", "PARTIAL = 0.1")
+REWARD = ("coevolve_environments/episode.py", "PARTIAL = 0.49", "PARTIAL = 0.1")
 HEARD = ("coevolve/environments/methods.py", "set(answers) <=", "set(answers) ==")
 ROOMS = ("mine/rooms.py", "hall", "cellar")
 
@@ -140,7 +140,7 @@ def test_edits_that_can_matter_change_the_identity(place: Place, made: str, edit
         (
             "make('sql')",
             [
-                (SQL, "PARTIAL = 0.49  #", "# above it\nPARTIAL = 0.49  # beside it,"),
+                (SQL, "SHOWN = 30  #", "# above it\nSHOWN = 30  # beside it,"),
                 ("coevolve/core/progress.py", "import", "import base64\nimport"),  # a carrier
                 ("coevolve_environments/textworld.py", "def", "UNUSED = 1\n\n\ndef"),  # another environment's
             ],
