@@ -22,7 +22,7 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment
 from coevolve.environments.hosted import Hosted
-from coevolve_environments.episode import Episode, tool
+from coevolve_environments.episode import AdapterSession, tool
 
 NAME = "agentdojo"
 VERSION = 1  # of the rules that turn AgentDojo's tasks into tasks
@@ -62,7 +62,7 @@ class AgentDojo(Environment):
         return {**task.world, "goal": "state"}
 
 
-class AgentDojoSession(Episode):
+class AgentDojoSession(AdapterSession):
     """An episode with a user's task."""
 
     environment = NAME

@@ -22,7 +22,7 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment
 from coevolve.environments.hosted import Hosted
-from coevolve_environments.episode import PARTIAL, Episode, tool
+from coevolve_environments.episode import PARTIAL, AdapterSession, tool
 
 SPLITS = {"seed": "train", "validation": "dev", "test_normal": "test_normal", "test_challenge": "test_challenge"}
 MAX_CODE = 50_000  # characters
@@ -86,7 +86,7 @@ class AppWorldFunctions(AppWorld):
     functions = True
 
 
-class AppWorldSession(Episode):
+class AppWorldSession(AdapterSession):
     """A world of AppWorld. A process can hold one open world."""
 
     def __init__(self, name: str, functions: bool) -> None:

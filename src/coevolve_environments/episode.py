@@ -19,7 +19,7 @@ def tool(name: str, description: str, **properties: str) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
-class Episode(Session):
+class AdapterSession(Session):
     """Calls until the agent speaks, or until a call ends the episode."""
 
     environment: str  # name

@@ -18,7 +18,7 @@ from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment
 from coevolve.environments.hosted import Hosted
-from coevolve_environments.episode import PARTIAL, Episode, tool
+from coevolve_environments.episode import PARTIAL, AdapterSession, tool
 
 NAME = "reasoning_gym"
 VERSION = 1  # of the rules that turn problems into tasks
@@ -78,7 +78,7 @@ class ReasoningGym(Environment):
         return {**task.world, "seed": seed}
 
 
-class ReasoningGymSession(Episode):
+class ReasoningGymSession(AdapterSession):
     """An episode with one problem and one answer."""
 
     environment = NAME

@@ -23,7 +23,7 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment
 from coevolve.environments.hosted import Hosted
-from coevolve_environments.episode import PARTIAL, Episode, tool
+from coevolve_environments.episode import PARTIAL, AdapterSession, tool
 
 VERSION = 1  # of the rules that turn games into tasks
 COUNTS = {"seed": 64, "validation": 24, "test": 24, "hard": 24}
@@ -70,7 +70,7 @@ class TextWorld(Environment):
         return {**next(world for world in worlds if _made(world)), "goal": "state"}
 
 
-class Commands(Episode):
+class Commands(AdapterSession):
     """A world of commands in plain words. An impossible command is refused and changes nothing."""
 
     def act(self, call: ToolCall) -> Observation:

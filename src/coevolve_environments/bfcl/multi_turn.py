@@ -25,7 +25,7 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.task_key import TaskKey
 from coevolve_environments.bfcl.data import api_class, documented
-from coevolve_environments.episode import PARTIAL, Episode
+from coevolve_environments.episode import PARTIAL, AdapterSession
 
 PRECISE = frozenset({"logarithm", "square_root"})  # functions that set the precision of all later computations
 MAX_STEPS = 20  # most replies with calls in a turn; the benchmark ends an episode that needs more
@@ -33,7 +33,7 @@ MAX_STEPS = 20  # most replies with calls in a turn; the benchmark ends an episo
 Instances = dict[str, Any]
 
 
-class BFCLSession(Episode):
+class BFCLSession(AdapterSession):
     """An episode on an item, with the package's own API classes.
 
     The reward ignores the check ``strict``. It passes if the agent makes no call in a turn without an answer, calls only

@@ -13,7 +13,7 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment
 from coevolve_environments.bfcl.data import fingerprint, function_schema, items
-from coevolve_environments.episode import Episode
+from coevolve_environments.episode import AdapterSession
 
 CATEGORIES = ("simple_python", "multiple", "parallel", "parallel_multiple", "live_simple", "live_multiple",
               "live_parallel", "live_parallel_multiple")  # fmt: skip
@@ -55,7 +55,7 @@ class BFCLSingle(Environment):
         return SingleSession()
 
 
-class SingleSession(Episode):
+class SingleSession(AdapterSession):
     """An episode of one reply. The session records calls and does not execute them. A second reply does not count."""
 
     environment = "bfcl_single"

@@ -18,7 +18,7 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment
 from coevolve.environments.lexicon import Lexicon, Meaning, Senses
 from coevolve.environments.worker import WorkerEnvironment
-from coevolve_environments.episode import PARTIAL, Episode, tool
+from coevolve_environments.episode import PARTIAL, AdapterSession, tool
 from coevolve_environments.sql.databases import DOMAINS, FAMILIES, Family, ask, columns_of, questions, read, texts
 from coevolve_environments.sql.guarded_database import Database, Result, World
 from coevolve_environments.sql.sql_words import lexicon
@@ -94,7 +94,7 @@ class GuardedSQL(WorkerEnvironment):
         super().__init__("sql", f"{__name__}:SQL", size=4, each=128, seconds=5.0, memory=1 << 30)
 
 
-class SQLSession(Episode):
+class SQLSession(AdapterSession):
     """An episode with a database."""
 
     environment = "sql"
