@@ -22,7 +22,7 @@ COPY reviews/README.md reviews/README.md
 COPY policies/base policies/base
 COPY src src
 RUN pip install -c constraints.txt '.[train,gpu,wandb]' 'psycopg[binary]>=3.2' bitsandbytes \
-    && pip install --no-deps -r src/coevolve/environments/requirements/bfcl.txt \
+    && pip install --no-deps -r src/coevolve_environments/requirements/bfcl.txt \
     && pip uninstall -y coevolve
 
 # run the code of the mounted repository

@@ -40,7 +40,7 @@ JOBS ?= 2
 VERIFIERS := scratch/environments/verifiers/venv
 # `reasoning_gym` compiles a solver
 HOSTED := agentdojo appworld openenv tau2_retail textworld $(if $(shell sh -c 'command -v gcc'),reasoning_gym)
-BFCL := src/coevolve/environments/requirements/bfcl.txt
+BFCL := src/coevolve_environments/requirements/bfcl.txt
 
 VLLM := $(CURDIR)/scratch/environments/vllm
 

@@ -40,14 +40,14 @@ SHARING = {
     "tests/integration/policies/test_endpoint_policy.py": "tests/integration/endpoint/test_client.py",
     "tests/integration/stages/verify/test_solver.py": "tests/integration/endpoint/test_client.py",
     "tests/integration/stages/train/test_grpo.py": "tests/integration/stages/train/test_distributed.py",
-    "tests/integration/environments/test_hostile.py": "tests/integration/environments/test_hosted.py",
+    "tests/integration/environments/test_hostile.py": "tests/integration/coevolve_environments/test_hosted.py",
 }
 LONG = (
     "tests/smoke",
     "tests/integration/pipeline/test_resume",
     "tests/integration/pipeline",
     "tests/integration/stages/train",
-    "tests/integration/environments/test_hosted",
+    "tests/integration/coevolve_environments/test_hosted",
 )
 
 

@@ -122,7 +122,7 @@ def test_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
 def test_named_files_exist(page: Path) -> None:
     """By path in the repository or in src/coevolve. A bare module name may be anywhere."""
     text = FORMER.sub("", page.read_text(encoding="utf-8"))
-    bases = (ROOT, ROOT / "src/coevolve")
+    bases = (ROOT, ROOT / "src", ROOT / "src/coevolve")
     modules = {
         file.name for base in ("src", "tests", "pipelines", "benchmarks") for file in (ROOT / base).rglob("*.py")
     }

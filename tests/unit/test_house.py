@@ -19,10 +19,11 @@ from tests import ROOT
 PIPELINE = read_yaml((ROOT / "dvc.yaml").read_text())["stages"]
 SCRIPTS = sorted((ROOT / "pipelines").glob("*.py"))
 STAGES = SOURCE / PACKAGE / "stages"
+ADAPTERS = "coevolve_environments"
 TOP = 16  # entries of the package
 LINES = 300  # of dvc.yaml
-CEILINGS = {"src": 36_600, "tests": 23_700}  # lines of Python; lower one when you can
-WIDE = 780  # most lines of `src` with over 120 characters
+CEILINGS = {"src": 36_000, "tests": 23_700}  # lines of Python; lower one when you can
+WIDE = 752  # most lines of `src` with over 120 characters
 WHOLE = {"scratch_key", "plain"}  # functions that a stage may hand all parameters
 
 
@@ -41,6 +42,10 @@ def test_stage_depends_on_its_digest_and_on_no_code_file(stage: dict[str, Any], 
     code = [dep for dep in stage["deps"] if str(dep).startswith(("data/code", "src", "pipelines"))]
     assert code == [f"data/code/{name}.json"]
     assert "params" not in stage, "parameters are in the digest, with their defaults"
+
+
+def test_stage_code_runs_after_every_change_of_code() -> None:
+    assert {"src", "pipelines"} <= {str(dep) for dep in PIPELINE["code"]["deps"] if isinstance(dep, str)}
 
 
 def test_pipeline_has_every_stage_and_is_short() -> None:
@@ -109,7 +114,7 @@ SHARED = {"__init__.py", "__main__.py", "config.py", "stage.py"}  # names that e
 
 def test_file_names_are_unique_and_the_top_level_is_small() -> None:
     package = SOURCE / "coevolve"
-    files = [file for file in package.rglob("*.py") if file.name not in SHARED]
+    files = [file for file in SOURCE.rglob("*.py") if file.name not in SHARED]
     assert [name for name, count in Counter(file.name for file in files).items() if count > 1] == []
     assert len([entry for entry in package.iterdir() if entry.name not in ("__pycache__", "py.typed")]) <= TOP
 
@@ -125,11 +130,24 @@ def test_the_house_stays_below_its_ceiling(folder: str) -> None:
 def test_public_class_names_are_unique() -> None:
     classes = Counter(
         node.name
-        for file in (SOURCE / "coevolve").rglob("*.py")
+        for file in SOURCE.rglob("*.py")
         for node in ast.parse(file.read_text()).body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert [name for name, count in classes.items() if count > 1] == []
+
+
+def test_the_core_imports_and_names_no_adapter() -> None:
+    """Adapters are found by their entry points, as the environments of other packages are."""
+    for file in (SOURCE / PACKAGE).rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            imported = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            module = node.module if isinstance(node, ast.ImportFrom) else None
+            named = node.value if isinstance(node, ast.Constant) else None
+            for name in (*imported, module, named):
+                if isinstance(name, str):
+                    assert not name.startswith(f"{ADAPTERS}."), f"{file}:{getattr(node, 'lineno', 1)} names {name}"
+                    assert name != ADAPTERS or file.name == "code_digest.py", f"{file} names {name}"
 
 
 def test_core_imports_only_core() -> None:

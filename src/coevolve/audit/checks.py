@@ -1,368 +1,367 @@
-"""The checks of an audit, as a table with the ids of OpenEnv's RFC 008 where it defines them.
+"""The checks of `coevolve env check`, as a table with the ids of OpenEnv's RFC 008 where it defines them.
 
-Checks of coevolve begin with ``contract.``, ``data.`` and ``cost.``. The others are the RFC's, for worlds that are not containers:
-checks of images, hosts and networks are missing. Severities are the RFC's too, except for leakage: a refusal may list the existing
-values on purpose.
+Ids that begin with ``contract.`` and ``data.`` are coevolve's. The others are the RFC's, for worlds that are not containers. The
+severities are the RFC's too, except for leakage: a refusal may list the existing values on purpose.
+
+A check yields a line of evidence for each violation. Every exception of the environment is a violation.
 """
 
+import gc
 import json
+import os
+import subprocess
+import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
-from itertools import cycle
-from statistics import fmean
-from typing import Any
+from dataclasses import replace
+from functools import reduce
+from itertools import combinations, cycle
+from reprlib import repr as shortened
+from typing import Annotated, Any
 
-from coevolve.audit.finding import Found, Measured, Severity
+from pydantic import PositiveInt, StringConstraints, TypeAdapter, ValidationError
+
+from coevolve.audit.finding import CHECKS, check
 from coevolve.audit.leaks import leaks
-from coevolve.audit.overlaps import known_by_heart, near, same, templates
-from coevolve.audit.players import PLAYERS, nothing
-from coevolve.audit.subject import MOST_CALLS, Subject, name
-from coevolve.audit.transcript import elsewhere, transcript
-from coevolve.core.calls import writable
+from coevolve.audit.players import PLAYERS
+from coevolve.audit.subject import Subject, name
+from coevolve.core.errors import CoevolveError
 from coevolve.core.records import Candidate
+from coevolve.core.similarity import Index
 from coevolve.core.success import is_success
-from coevolve.core.task import ToolCall
+from coevolve.core.task import Task, ToolCall
 from coevolve.environments.chains import replay
-from coevolve.environments.contract import STRANGE_NAMES
+from coevolve.environments.environment import Phrasebook, Session
+from coevolve.environments.registry import opened
 from coevolve.environments.tool_schema import tool_schema
-from coevolve.policies.scripted_policy import ReferencePolicy
-from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.environments.worker_main import end_with
 from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.requests import Request
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from coevolve.stages.verify.library import solution_of, text_of
 from coevolve.stages.verify.words import Played, words_match
 
-LIMITS = Limits(200, 10**6, 2**20, 600.0)  # of a stored episode
-CANARIES = [name for name in PLAYERS if name != "nothing"]
-LUCK = dict.fromkeys(
-    ("repeat one call", "call everything", "another task's reference", "print everything"), 0.05
-)  # share of tasks that these players may solve by chance
+LUCK = 0.05  # share of tasks that a player may solve by chance, if it makes calls or answers that could be right
+LUCKLESS = ("end_at_once", "echo_the_instruction")
 EXPLORATIONS = 4  # that ask for a tool before it counts as unreached
 PREFIXES = 8  # most prefixes of a reference to score
-VARIED = 0.5  # least share of different tasks in a split
 MARGIN = 0.5  # least distance between the reward of doing nothing and the maximum
+VARIED = 0.5  # least share of different tasks in a split
+NEAR = 0.9  # similarity from which two instructions are near-duplicates
+NEW = 0.5  # least share of tasks with a new template in a panel that measures new templates
+LEFT = 50  # objects that all sessions of a cycle may leave behind
+STRANGE_NAMES = ("no_such_tool", "__class__", "__init__", "", "../../etc/passwd")
+DEEP: list[object] = reduce(lambda inner, _: [inner], range(990), [])  # json.dumps rejects it on some Python versions
+STRANGE_VALUES: tuple[object, ...] = (None, [], {}, [[[[]]]], DEEP, float("nan"), 10**400, "\ud800", "x" * 10**6, True)
+MEMBERS: dict[str, Any] = {
+    **dict.fromkeys(("name", "fingerprint"), Annotated[str, StringConstraints(min_length=1)]),
+    **dict.fromkeys(("panels", "more_splits", "goals"), tuple[str, ...]),
+    "capacity": PositiveInt | None,
+    "quarantine": dict[str, str],
+    "phrasebook": Phrasebook,
+}
 
 
-Run = Callable[[Subject], Found]
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    severity: Severity
-    question: str
-    run: Run
-    remedy: str
-
-
-CHECKS: dict[str, Check] = {}
-
-
-def check(key: str, severity: Severity, remedy: str = "") -> Callable[[Run], Run]:
-    """Adds a function to CHECKS. Its docstring begins with the question that people read."""
-
-    def add(run: Run) -> Run:
-        CHECKS[key] = Check(severity, (run.__doc__ or "").splitlines()[0], run, remedy)
-        return run
-
-    return add
-
-
-@check("runtime.task_declaration_accuracy", "fail", "give each task its own id: a hash of its content")
-def tasks_are_declared(subject: Subject) -> Found:
-    """Does every split have tasks, each only once?"""
-    ids = Counter(task.task_id for tasks in subject.splits.values() for task in tasks)
-    bad = [f"{split} has no tasks" for split, tasks in subject.splits.items() if not tasks]
-    bad += [f"task {one} occurs {many} times" for one, many in ids.items() if many > 1]
-    return Found(not bad, {split: len(tasks) for split, tasks in subject.splits.items()}, bad)
-
-
-@check("runtime.tool_declaration_accuracy", "fail", "declare the tool, or refuse it")
-def tools_are_declared(subject: Subject) -> Found:
-    """Are all tools of references declared, and undeclared tools refused?"""
-    declared = {tool["function"]["name"] for tool in subject.tools}
-    bad = [
-        f"{name(task)}: its reference calls {call.name}, which is not declared"
-        for tasks in subject.splits.values()
-        for task in tasks
-        for call in task.calls
-        if call.name not in declared
-    ]
-    task = subject.some["seed"][0]
-    for strange in STRANGE_NAMES:
-        heard = subject.play(task, [[ToolCall(strange)]]).heard
-        if len(heard) < 2 or not heard[1].error:
-            bad.append(f"a call of {strange!r} is not refused")
-    return Found(not bad, {"tools": len(declared)}, bad)
-
-
-@check(
-    "semantic.oracle_max", "fail", "fix the reference or the checker, or name the item in `quarantine` with the reason"
-)
-def oracle_max(subject: Subject) -> Found:
-    """Does every reference get the maximum reward?"""
-    rewards = {name(task): subject.reference(task) for task in subject.tasks}
-    bad = [
-        f"{who}: {one.reward:g}, fails {', '.join(key for key, passed in one.checks.items() if not passed) or one.broken}"
-        for who, one in rewards.items()
-        if one.reward < 1.0
-    ]
-    return Found(not bad, {"tasks": len(rewards), "lowest reward": min(one.reward for one in rewards.values())}, bad)
-
-
-@check("semantic.floor_gap", "fail", "look for conditions that are true from the start")
-def floor_gap(subject: Subject) -> Found:
-    """Is the reward of doing nothing well below the maximum?"""
-    rewards = {name(task): subject.play(task, nothing(subject, task).calls).reward for task in subject.tasks}
-    bad = [f"{who}: doing nothing gets {reward:g}" for who, reward in rewards.items() if reward > 1.0 - MARGIN]
-    measured: Measured = {"mean of doing nothing": fmean(rewards.values()), "highest": max(rewards.values())}
-    return Found(not bad, measured, bad)
-
-
-@check("semantic.canary_floor", "fail", "let the checker test everything that the task asks for")
-def canary_floor(subject: Subject) -> Found:
-    """Do players without skill solve nothing?
-
-    ``LUCK`` allows a share to players whose calls or answers may be right by chance.
-    """
-    measured: Measured = {}
-    bad = []
-    for who in CANARIES:
-        rewards = []
-        solved = []
-        for task in subject.tasks:
-            if (play := PLAYERS[who](subject, task)) is not None:
-                rewards.append(subject.play(task, play.calls, play.says).reward)
-                if is_success(rewards[-1]):
-                    solved.append(f"{name(task)}: solved by “{who}”")
-        measured[who] = fmean(rewards) if rewards else None
-        bad += solved if len(solved) > LUCK.get(who, 0.0) * len(rewards) else []
-    return Found(not bad, measured, bad)
-
-
-@check("runtime.reward_well_formed", "fail", "scale the reward")
-def well_formed(subject: Subject) -> Found:
-    """Are rewards finite and between 0 and 1?
-
-    Also measures how finely they grade.
-    """
-    seen: Counter[float] = Counter()
-    bad = []
+@check("contract.members", "fail", "see `Environment` in environments/environment.py for each attribute and method")
+def members_fit(subject: Subject) -> Iterator[str]:
+    """Do attributes and answers about tasks have the right types, and can worlds start?"""
+    environment = subject.environment
+    for key, kind in MEMBERS.items():
+        value = getattr(environment, key)
+        try:
+            TypeAdapter(kind).validate_python(dict(value) if isinstance(value, Mapping) else value, strict=True)
+        except ValidationError as error:
+            yield f"{key}: {error.errors()[0]['msg']}"
+    with closing(environment.open()) as session:
+        if not isinstance(session, Session):
+            yield "open() does not return a Session"
     for task in subject.tasks:
-        calls = subject.environment.reference(task)
-        flat = [(turn, row) for turn, made in enumerate(calls) for row in range(len(made) + 1)][:PREFIXES]
-        for turn, row in flat:
-            one = subject.play(task, [*calls[:turn], calls[turn][:row], *([] for _ in calls[turn + 1 :])])
-            seen[round(one.reward, 6)] += 1
-            if one.broken or not 0.0 <= one.reward <= 1.0:
-                bad.append(f"{name(task)}: {one.broken or f'a reward of {one.reward}'}")
-    between = sum(many for reward, many in seen.items() if 0.0 < reward < 1.0)
-    measured: Measured = {"different rewards": len(seen), "share between 0 and 1": between / max(seen.total(), 1)}
-    return Found(not bad, measured, bad)
+        for ask in (environment.category, environment.scenario):
+            if not isinstance(said := ask(task), str) or not said:
+                yield f"{name(task)}: {ask.__name__}() returns {said!r}, expected a text"
+        world = environment.fresh_world(task, 0)
+        if not isinstance(world, dict) or world != environment.fresh_world(task, 0):
+            yield f"{name(task)}: fresh_world() returns no dict, or another world for the same seed"
+            continue
+        with closing(environment.open()) as session:
+            session.reset(replace(task, world=world))
 
 
 @check("contract.answers", "fail", "see `Session` in environments/environment.py for what each method returns")
-def answers_fit(subject: Subject) -> Found:
-    """Are observations, digests and the ends of episodes of the right type and size?"""
-    bad = []
+def answers_fit(subject: Subject) -> Iterator[str]:
+    """Are observations, digests, ends of episodes and rewards as the contract says, after each part of a reference?"""
     for task in subject.tasks:
-        plays = subject.reference(task), subject.play(task, nothing(subject, task).calls)
-        bad += [f"{name(task)}: {flaw}" for flaw in dict.fromkeys(flaw for one in plays for flaw in one.flaws)]
-    return Found(not bad, {}, bad)
+        calls = subject.environment.reference(task)
+        parts = [(turn, row) for turn, made in enumerate(calls) for row in range(len(made) + 1)]
+        flaws = dict[str, None]()
+        for turn, row in [*parts[:PREFIXES], parts[-1]]:
+            one = subject.play(task, [*calls[:turn], calls[turn][:row], *([] for _ in calls[turn + 1 :])])
+            flaws |= dict.fromkeys([*one.flaws, *([one.broken] if one.broken else [])])
+        yield from (f"{name(task)}: {flaw}" for flaw in flaws)
 
 
-@check("contract.bad_arguments", "warn", "return an error turn: an exception ends the agent's episode with score 0")
-def bad_arguments_are_refused(subject: Subject) -> Found:
-    """Are bad arguments refused without breaking the session?
-
-    Calls have unknown, missing and empty arguments.
-    """
-    calls = [call for tool in subject.tools for call in _misused(tool["function"])]
-    bad = []
-    for task, start in zip(cycle(subject.tasks), range(0, len(calls), MOST_CALLS), strict=False):
-        left = calls[start : start + MOST_CALLS]
-        while left:
-            played = subject.play(task, [left])
-            answered = len(played.heard) - 1
-            if played.broken:
-                call = left[min(answered, len(left) - 1)]
-                bad.append(
-                    f"{name(task)}: {call.name}({json.dumps(call.arguments)}) breaks the session: {played.broken}"
-                )
-            left = left[answered + bool(played.broken) :]
-    return Found(not bad if calls else None, {"calls": len(calls)}, bad)
-
-
-def _misused(function: Mapping[str, Any]) -> list[ToolCall]:
-    keys = tool_schema(function).flat()["properties"]
-    arguments: list[dict[str, Any]] = [{}, {"no_such_argument": 1}, *({key: None} for key in keys)]
-    return [ToolCall(function["name"], one) for one in arguments]
+@check("contract.bad_arguments", "fail", "return an error turn: an exception ends the agent's episode with score 0")
+def bad_arguments_are_refused(subject: Subject) -> Iterator[str]:
+    """Are bad arguments refused without an exception, and unknown ones without a change of the world?"""
+    unknown: list[dict[str, Any]] = [{"no_such_argument": value} for value in STRANGE_VALUES]
+    for task, function in zip(cycle(subject.tasks), (tool["function"] for tool in subject.tools), strict=False):
+        keys = tool_schema(function).flat()["properties"]
+        with closing(subject.environment.open()) as session:
+            session.reset(task)
+            for arguments in [*unknown, {}, *({key: None} for key in keys)]:
+                said, before = f"{function['name']}({shortened(arguments)})", session.digest()
+                try:
+                    heard = session.step(ToolCall(function["name"], arguments))
+                except Exception as error:
+                    yield f"{said} breaks the session: {type(error).__name__}: {error}"
+                    break
+                if "no_such_argument" in arguments and not (heard.error and session.digest() == before):
+                    yield f"{said} is not refused, or changes the world"
+                if heard.done:
+                    session.reset(task)
 
 
-@check("contract.digest", "warn", "hash the whole state that calls can change")
-def digests_differ(subject: Subject) -> Found:
-    """Does the digest show the changes of references?
-
-    Verification uses the digest to see what a call changed.
-    """
-    changed = []
+@check("contract.digest", "warn", "hash the whole state that calls can change: verification sees changes by it")
+def digests_differ(subject: Subject) -> Iterator[str]:
+    """Does the digest show the changes of references?"""
     with closing(subject.environment.open()) as session:
-        for task in subject.tasks:
-            changed.append(any(replay(session, task, subject.environment.reference(task))[1]))
-    bad = [] if any(changed) or not changed else ["digest() is the same before and after every reference"]
-    return Found(
-        not bad,
-        {"references": len(changed), "share that changes nothing": changed.count(False) / max(len(changed), 1)},
-        bad,
-    )
+        references = ((task, subject.environment.reference(task)) for task in subject.tasks)
+        if not any(any(replay(session, task, reference)[1]) for task, reference in references):
+            yield "digest() is the same before and after every reference"
+
+
+@check("contract.construct", "fail", "derive the task from the goal and the seed, and the instruction from its world")
+def constructed_tasks_are_tasks(subject: Subject) -> Iterator[str]:
+    """Are constructed tasks the same for the same seed, tagged, worded by their world, and solved by their reference?"""
+    environment, count = subject.environment, subject.count
+    for goal in dict.fromkeys(environment.goals[:count] + environment.goals[-count:]):
+        task = environment.construct(goal, count)
+        if task != environment.construct(goal, count):
+            yield f"{goal}: construct() returns different tasks for the same seed"
+        if goal not in task.tags:
+            yield f"{goal}: construct() returns a task without this tag"
+        if (said := subject.nothing(replace(task, turns=[""])).said[0]) != task.turns[0]:
+            yield f"{goal}: its world says {said[:80]!r}, its instruction is {task.turns[0][:80]!r}"
+        if not is_success(subject.play(task, task.reference).reward):
+            yield f"{goal}: the reference of a constructed task fails"
+
+
+@check("contract.memory", "warn", "release everything in close()")
+def nothing_stays(subject: Subject) -> Iterator[str]:
+    """Do closed sessions leave no objects behind?"""
+    sessions, counts = 4 * min(subject.count, 5), list[int]()
+    for _ in range(2):
+        for _ in range(sessions):
+            with closing(subject.environment.open()) as session:
+                session.reset(subject.some["seed"][0])
+        gc.collect()
+        counts.append(len(gc.get_objects()))
+    if counts[1] - counts[0] > LEFT:
+        yield f"{sessions} sessions opened and closed left {counts[1] - counts[0]} objects behind"
+
+
+@check("runtime.task_declaration_accuracy", "fail", "give each task its own id: a hash of its content")
+def tasks_are_declared(subject: Subject) -> Iterator[str]:
+    """Does every split have tasks, each only once?"""
+    yield from (f"{split} has no tasks" for split, tasks in subject.splits.items() if not tasks)
+    ids = Counter(task.task_id for tasks in subject.splits.values() for task in tasks)
+    yield from (f"task {one} occurs {many} times" for one, many in ids.items() if many > 1)
+
+
+@check("runtime.tool_declaration_accuracy", "fail", "declare each tool once, and refuse all others")
+def tools_are_declared(subject: Subject) -> Iterator[str]:
+    """Are the tools of references declared, each once, and undeclared tools refused without a change of the world?"""
+    declared = Counter(tool["function"]["name"] for tool in subject.tools)
+    yield from (f"tools() lists {one} {many} times" for one, many in declared.items() if many > 1)
+    for task in (task for tasks in subject.splits.values() for task in tasks):
+        for call in task.calls:
+            if call.name not in declared:
+                yield f"{name(task)}: its reference calls {call.name}, which is not declared"
+    for strange in STRANGE_NAMES:
+        with closing(subject.environment.open()) as session:
+            session.reset(subject.some["seed"][0])
+            before = session.digest()
+            if not session.step(ToolCall(strange)).error or session.digest() != before:
+                yield f"a call of {strange!r} is not refused, or changed the world"
 
 
 @check("runtime.episode_determinism", "fail", "derive all randomness from the task")
-def deterministic(subject: Subject) -> Found:
+def deterministic(subject: Subject) -> Iterator[str]:
     """Do the same calls get the same answers and score?"""
-    bad = []
     for task in subject.tasks:
-        one, other = subject.reference(task), subject.reference(task)
-        if (one.said, one.reward, one.digest) != (other.said, other.reward, other.digest):
-            bad.append(f"{name(task)}: a second run of the reference differs")
-    return Found(not bad, {"tasks": sum(map(len, subject.some.values()))}, bad)
-
-
-@check(
-    "semantic.verifier_portability",
-    "fail",
-    "look for loops over sets, for hash() and clocks, and for caches that differ",
-)
-def portable(subject: Subject) -> Found:
-    """Does another process have the same tasks, answers and scores?
-
-    The other process has another hash seed.
-    """
-    here, there = transcript(subject), elsewhere(subject.place, subject.count)
-    bad = [f"{who} differs in another process" for who in here if here[who] != there.get(who)]
-    return Found(not bad, {"tasks": len(here)}, bad)
-
-
-@check(
-    "semantic.replayability",
-    "fail",
-    "let all answers depend only on the calls",
-)
-def replayable(subject: Subject) -> Found:
-    """Does a stored episode get the same answers and the same score again?"""
-    policy, bad = ReferencePolicy(subject.environment), []
-    for task in subject.tasks:  # one at a time, because an episode keeps all its answers
-        (episode,) = rollout(policy, subject.environment, [RolloutRequest(task, 0)], LIMITS)
-        stored, again = episode.trajectory, subject.reference(task)
-        answers = [writable(heard.content) for heard in again.heard[1:] if heard.role == "tool"]
-        if [call.observation for call in stored.calls] != answers[: len(stored.calls)]:
-            bad.append(f"{name(task)}: the world answers differently")
-        elif stored.score != again.reward:
-            bad.append(f"{name(task)}: the score was {stored.score:g} and is {again.reward:g} now")
-    return Found(not bad, {"tasks": sum(map(len, subject.some.values()))}, bad)
+        if subject.reference(task).identity != subject.reference(task).identity:
+            yield f"{name(task)}: a second run of the reference differs"
 
 
 @check("runtime.episode_isolation", "fail", "keep no state in the class or the module")
-def isolated(subject: Subject) -> Found:
+def isolated(subject: Subject) -> Iterator[str]:
     """Are sessions independent of each other?"""
-    bad = []
     for task in subject.tasks:
-        with subject.idle(task) as idle:
+        with closing(subject.environment.open()) as idle:
+            idle.reset(task)
             before = idle.digest()
             subject.reference(task)
             if idle.digest() != before or is_success(idle.score().reward):
-                bad.append(f"{name(task)}: another session changed its world")
-    return Found(not bad, {}, bad)
+                yield f"{name(task)}: another session changed its world"
 
 
-check(
-    "semantic.no_solution_leakage",
-    "warn",
-    "remove the value from the text, or let the reference look it up; describe an error, not the right value",
-)(leaks)
+@check("semantic.oracle_max", "fail", "fix the reference or the checker, or put the item into `quarantine`")
+def oracle_max(subject: Subject) -> Iterator[str]:
+    """Does every reference get the maximum reward?"""
+    for task in subject.tasks:
+        if (one := subject.reference(task)).reward < 1.0:
+            failed = ", ".join(key for key, passed in one.checks.items() if not passed)
+            yield f"{name(task)}: {one.reward:g}, fails {failed or one.broken}"
 
 
-check("data.same", "fail", "drop one task of each pair, or give it another goal")(same)
+@check("semantic.floor_gap", "fail", "look for conditions that are true from the start")
+def floor_gap(subject: Subject) -> Iterator[str]:
+    """Is the reward of doing nothing well below the maximum?"""
+    for task in subject.tasks:
+        if (reward := subject.nothing(task).reward) > 1.0 - MARGIN:
+            yield f"{name(task)}: doing nothing gets {reward:g}"
 
 
-check("data.near", "warn", "drop one task of each pair, or give it another goal or other words")(near)
+@check("semantic.canary_floor", "fail", "let the checker test everything that the task asks for")
+def canary_floor(subject: Subject) -> Iterator[str]:
+    """Do players without skill solve nothing?"""
+    for player in PLAYERS:
+        plays = [(task, play) for task in subject.tasks if (play := player(subject, task)) is not None]
+        solved = [name(task) for task, play in plays if is_success(subject.play(task, *play).reward)]
+        if len(solved) > (0.0 if player.__name__ in LUCKLESS else LUCK) * len(plays):
+            yield from (f"{one}: solved by “{player.__name__.replace('_', ' ')}”" for one in solved)
 
 
-check(
-    "data.template",
-    "warn",
-    "hold out families or chains of tools for a panel; until then success shows skill at known kinds only",
-)(templates)
+def transcript(subject: Subject) -> dict[str, str]:
+    """For each checked task, a hash of its words and of the episode of its reference."""
+    return {name(task): f"{task.turns} {subject.reference(task).identity}" for task in subject.tasks}
+
+
+@check("semantic.verifier_portability", "fail", "look for loops over sets, hash(), clocks, and caches that differ")
+def portable(subject: Subject) -> Iterator[str]:
+    """Does another process, with another hash seed, have the same tasks, answers and scores?"""
+    command = [sys.executable, "-m", __name__, subject.place, str(subject.count), str(os.getpid())]
+    other = {"PYTHONHASHSEED": "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"}
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **other}, check=False)
+    if done.returncode:
+        raise CoevolveError(f"{subject.place} does not open in another process: {done.stderr.strip()[-300:]}")
+    there = json.loads(done.stdout.splitlines()[-1])
+    yield from (
+        f"{who} differs in another process" for who, one in transcript(subject).items() if there.get(who) != one
+    )
+
+
+check("semantic.no_solution_leakage", "warn", "remove the value from the text, or let the reference look it up")(leaks)
+
+
+@check("data.same", "fail", "drop one task of each pair, or give it another goal")
+def same(subject: Subject) -> Iterator[str]:
+    """Are tasks of different splits different, by world and reference, and by words and reference?"""
+    for (one, tasks), (other, others) in combinations(subject.splits.items(), 2):
+        known = {key: task for task in tasks for key in (solution_of(task), _by_heart(task))}
+        for task in others:
+            if first := known.get(solution_of(task)) or known.get(_by_heart(task)):
+                yield f"{other} {task.task_id} is the same as {one} {first.task_id}"
+
+
+@check("data.near", "warn", "drop one task of each pair, or give it another goal or other words")
+def near(subject: Subject) -> Iterator[str]:
+    """Do instructions of different splits differ clearly, if the world or the reference is the same?"""
+    for (one, tasks), (other, others) in combinations(subject.splits.items(), 2):
+        indexes: dict[str, Index] = defaultdict(lambda: Index(NEAR))
+        for task in tasks:
+            for key in _memorized(task):
+                indexes[key].add(task.task_id, text_of(task))
+        for task in others:
+            like = (indexes[key].nearest(text_of(task)) for key in _memorized(task) if key in indexes)
+            if first := next(filter(None, like), None):
+                yield f"{other} {task.task_id} is {first[1]:.2f} like {one} {first[0]}"
+
+
+def _by_heart(task: Task) -> str:
+    """The parts of a task that an agent could memorize to solve it in any world: its words and the calls that solve it."""
+    return repr((task.turns, [[call.name, call.arguments] for call in task.calls]))
+
+
+def _memorized(task: Task) -> tuple[str, str]:
+    """The world of a task and its reference. An agent that memorized either knows other tasks with the same words."""
+    return json.dumps(task.world, sort_keys=True), repr([[call.name, call.arguments] for call in task.calls])
+
+
+def template(task: Task) -> str:
+    """The template of a task: its family, and the tools of its reference in order, turn by turn."""
+    return f"{task.family}: {', then '.join(' '.join(call.name for call in turn) for turn in task.reference)}"
+
+
+@check("data.template", "warn", "hold out families or chains of tools for a panel")
+def templates(subject: Subject) -> Iterator[str]:
+    """Does some panel ask for kinds of tasks that training lacks?
+
+    A panel of known templates asks for new values in them, which is a fair question. But if no panel asks another question, an
+    agent that has memorized the templates looks like an agent that has learned the tools. If all tasks have one template, there
+    is nothing to hold out.
+    """
+    kinds = {split: Counter(map(template, tasks)) for split, tasks in subject.splits.items() if tasks}
+    seed = kinds.pop("seed")
+    known = {split: sum(counts[kind] for kind in counts if kind in seed) for split, counts in kinds.items()}
+    one_kind = len(set(seed).union(*kinds.values())) < 2
+    if one_kind or any(known[split] <= (1.0 - NEW) * counts.total() for split, counts in kinds.items()):
+        return
+    for split, counts in kinds.items():
+        most, tasks = next((kind, tasks) for kind, tasks in counts.most_common() if kind in seed)
+        yield (
+            f"{split}: {known[split]} of {counts.total()} tasks have a template of seed, "
+            f"{tasks} of them “{most}” ({seed[most]} in seed)"
+        )
 
 
 @check("data.words", "fail", "fix the words or the reference: the reward punishes an agent that understands the task")
-def words(subject: Subject) -> Found:
+def words(subject: Subject) -> Iterator[str]:
     """Do instructions match their references, as far as the environment's language can decide?
 
     See the gate `words_match`.
     """
-    bad, checked = [], 0
     with closing(subject.environment.open()) as session:
         for task in subject.tasks:
             played = Played(*replay(session, task))
             gate = words_match(subject.environment, session, Candidate(task.task_id, task, []), played, values=False)
-            checked += gate.passed is not None
-            bad += [f"{name(task)}: {gate.reason}"] if gate.passed is False else []
-    return Found(not bad, {"tasks": sum(map(len, subject.some.values())), "checked": checked}, bad)
+            if gate.passed is False:
+                yield f"{name(task)}: {gate.reason}"
 
 
 @check("data.variety", "warn", "add more kinds of tasks: an agent can memorize tasks that differ only in their world")
-def variety(subject: Subject) -> Found:
-    """Do the tasks of a split differ?
-
-    Tasks that differ only in their worlds count as the same.
-    """
-    shares = {}
+def variety(subject: Subject) -> Iterator[str]:
+    """Do the tasks of a split differ in more than their worlds?"""
     for split, tasks in subject.splits.items():
-        kinds = {known_by_heart(task) for task in tasks}
-        shares[split] = len(kinds) / max(len(tasks), 1)
-    bad = [f"{split}: {share:.0%} of the tasks are different" for split, share in shares.items() if share < VARIED]
-    return Found(not bad, dict(shares), bad)
+        share = len(set(map(_by_heart, tasks))) / max(len(tasks), 1)
+        if share < VARIED:
+            yield f"{split}: {share:.0%} of the tasks are different"
 
 
-@check(
-    "data.coverage", "advisory", "add tasks, or `examples` to schemas; `explore.guidance: coverage` explores the rest"
-)
-def coverage(subject: Subject) -> Found:
+@check("data.coverage", "advisory", "add tasks, `examples` to schemas, or set `explore.guidance: coverage`")
+def coverage(subject: Subject) -> Iterator[str]:
     """Does the training split use every tool, and does exploration reach it?
 
     The scripted explorer draws values from schemas, answers and references, unless the environment constructs its tasks.
     """
     used = {call.name for task in subject.splits["seed"] for call in task.calls}
     declared = {tool["function"]["name"]: tool_schema(tool["function"]) for tool in subject.tools}
-    unused = sorted(set(declared) - used)
     explorer, missed = ScriptedExplorer(subject.environment, subject.known, Explore()), defaultdict(list)
     for one in [] if subject.environment.goals else sorted(set(declared) - {subject.known.terminal}):
         tasks = zip(range(EXPLORATIONS), cycle(subject.some["seed"]), strict=False)
         asked = [Request("", 0, None, task, task.world, None, [], [], {}, seed, [one]) for seed, task in tasks]
         if not any(found.calls for found in explorer.explore(asked)):
             missed[explorer.reasons.get(one, "its calls are not offered, find nothing or end the episode")].append(one)
-    bad = [f"no exploration of {EXPLORATIONS} reached {', '.join(names)}: {why}" for why, names in missed.items()]
-    bad += [f"the schema of {one} is not understood: {remark}" for one in declared for remark in declared[one].remarks]
-    bad += [f"no reference of the training split calls {one}" for one in unused]
-    return Found(not bad, {"tools": len(declared), "share used": 1.0 - len(unused) / max(len(declared), 1)}, bad)
+    for why, names in missed.items():
+        yield f"no exploration of {EXPLORATIONS} reached {', '.join(names)}: {why}"
+    for one, schema in declared.items():
+        yield from (f"the schema of {one} is not understood: {remark}" for remark in schema.remarks)
+    yield from (f"no reference of the training split calls {one}" for one in sorted(set(declared) - used))
 
 
-@check("data.quarantine", "advisory")
-def quarantined_is_known(subject: Subject) -> Found:
-    """How many tasks are unsolvable?
+__all__ = ["CHECKS"]  # complete once this module is imported
 
-    Readers must know a ceiling below 1.
-    """
-    total = sum(map(len, subject.splits.values()))
-    bad = subject.bad()
-    return Found(True, {"tasks in quarantine": len(bad), "ceiling": 1.0 - len(bad) / max(total, 1)})
-
-
-@check("cost.requests", "advisory")
-def costs(subject: Subject) -> Found:
-    """How long do a reset, a step and a score take?"""
-    for task in subject.tasks if not subject.seconds else ():
-        subject.reference(task)
-    return Found(True, {f"{kind}, milliseconds": round(cost, 3) for kind, cost in sorted(subject.costs().items())})
+if __name__ == "__main__":  # the other process of `portable`
+    end_with(int(sys.argv[3]))
+    print(json.dumps(transcript(Subject(opened(sys.argv[1]), int(sys.argv[2]), sys.argv[1]))))

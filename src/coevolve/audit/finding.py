@@ -1,77 +1,79 @@
-"""The records of an audit: a finding for each check, and the verdict.
+"""The table of checks, and the findings of an audit."""
 
-The table of checks gives each check its severity, as in OpenEnv's RFC 008. A check itself does not decide it.
-"""
-
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal
 
-Status = Literal["pass", "fail", "skip", "error"]
+from coevolve.audit.subject import Subject
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import write_json
+from coevolve.core.untrusted import one_line
+from coevolve.environments.environment import Environment
+
 Severity = Literal["fail", "warn", "advisory"]
 SEVERITIES: tuple[Severity, ...] = ("fail", "warn", "advisory")  # the worst first
-SHOWN = 10  # most pieces of evidence in a finding
+COUNT = 25  # tasks to check in each split
+SHOWN, EVIDENCE = 10, 300  # most pieces of evidence in a finding, and characters of each
+FILE = "audit.json"
 
-Measured = dict[str, int | float | str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The result of a check. ``passed`` is None if there was nothing to check. ``measured`` are its figures. ``evidence`` has a line
-    for each violation.
-    """
-
-    passed: bool | None
-    measured: Measured = field(default_factory=dict)
-    evidence: Sequence[str] = ()
+Run = Callable[[Subject], Iterator[str]]
+CHECKS: dict[str, tuple[Severity, str, Run]] = {}  # name → severity, remedy, and the lines of evidence
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A check's outcome. ``number`` counts all violations, and ``evidence`` holds some of them. ``command`` repeats the check."""
+    """The outcome of a check: the number of violations, and some of them."""
 
     check: str
     severity: Severity
-    status: Status
     question: str
-    measured: Measured
-    evidence: list[str]
     number: int
+    evidence: list[str]
     remedy: str
-    command: str
-    seconds: float
-
-    @property
-    def bad(self) -> bool:
-        return self.status in ("fail", "error")
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """All findings about an environment, and the numbers of checked tasks."""
-
     environment: str
     fingerprint: str
-    version: str
-    tasks: dict[str, int]
-    looked_at: dict[str, int]
     findings: list[Finding]
 
-    def worst(self) -> Severity | None:
-        """The highest severity among failed checks; None if no check failed."""
-        found = {one.severity for one in self.findings if one.bad}
-        return next((severity for severity in SEVERITIES if severity in found), None)
 
-    def past(self, limit: Severity) -> bool:
-        """Whether a check of severity ``limit`` or worse failed."""
-        worst = self.worst()
-        return worst is not None and SEVERITIES.index(worst) <= SEVERITIES.index(limit)
+def check(key: str, severity: Severity, remedy: str) -> Callable[[Run], Run]:
+    """Adds a function to CHECKS. Its docstring begins with the question that people read."""
 
-    def counts(self) -> dict[str, int]:
-        """The numbers of checks that passed, were skipped, and failed, by severity."""
-        bad = [one.severity for one in self.findings if one.bad]
-        return {
-            "passed": sum(one.status == "pass" for one in self.findings),
-            "skipped": sum(one.status == "skip" for one in self.findings),
-            **{f"failed: {severity}": bad.count(severity) for severity in SEVERITIES},
-        }
+    def add(run: Run) -> Run:
+        CHECKS[key] = severity, remedy, run
+        return run
+
+    return add
+
+
+def chosen(only: Sequence[str], names: Iterable[str]) -> list[str]:
+    """The ``names`` that begin with an entry of ``only``; all without entries."""
+    if unknown := [one for one in only if not any(key.startswith(one) for key in names)]:
+        raise CoevolveError(f"--only: no check {', '.join(unknown)}; expected some of: {', '.join(names)}")
+    return [key for key in names if not only or key.startswith(tuple(only))]
+
+
+def finding(subject: Subject, key: str) -> Finding:
+    """The outcome of the check ``key``."""
+    severity, remedy, run = CHECKS[key]
+    found: list[str] = []
+    try:
+        found.extend(run(subject))
+    except (Exception, SystemExit) as error:  # every error of the environment's code is a finding
+        found.append(f"{type(error).__name__}: {error}")
+    shown = [one_line(line, EVIDENCE) for line in found[:SHOWN]]
+    return Finding(key, severity, (run.__doc__ or "").splitlines()[0], len(found), shown, remedy)
+
+
+def place(environment: Environment) -> Path:
+    """The file of the last audit of ``environment``."""
+    return Path("scratch/audits") / environment.name / FILE
+
+
+def write(environment: Environment, findings: Iterable[Finding], file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_json(file, asdict(Audit(environment.name, environment.fingerprint, list(findings))))

@@ -7,19 +7,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from coevolve.audit.finding import Found
 from coevolve.audit.subject import MOST_CALLS, Subject, name
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.chains import observed
 from coevolve.environments.tool_schema import tool_schema
 
-SHORTEST = 3  # fewest characters of a value to look for, because shorter values occur by chance
-LONGEST = 500
+SHORTEST, LONGEST = 3, 500  # characters of a value to look for, because shorter values occur by chance
 PATH = re.compile(r"[\w./-]*[./][A-Za-z][\w-]*")  # a file in a text, such as notes/plan.txt
 OPENS = re.compile("file|path|read|document")  # a tool that shows a file, by its name or that of its argument
 
 
-def leaks(subject: Subject) -> Found:
+def leaks(subject: Subject) -> Iterator[str]:
     """Do first messages, tool lists, files and refusals hide the right values?
 
     Looks for the values of each reference in texts from which the reference does not take them.
@@ -31,40 +29,33 @@ def leaks(subject: Subject) -> Found:
 
     Values that the instruction or the declared tools contain do not count.
     """
-    bad, tried = [], 0
-    schemas, rivals = _json(subject.tools), _rivals(subject)
+    schemas, rivals = json.dumps(subject.tools, ensure_ascii=False), _rivals(subject)
     for task in subject.tasks:
         reference = subject.environment.reference(task)
         played = subject.play(task, reference)
+        offered = json.dumps(played.heard[0].tools, ensure_ascii=False)
         instruction = "\n".join([schemas, *task.turns])
         shown: list[tuple[str, str]] | None = None
         for turn, row, key, value in _values(reference):
-            tried += 1
             call, before = reference[turn][row], [*reference[:turn], reference[turn][:row]]
             place = 1 + sum(map(len, before)) + turn  # index of the answer to this call among all answers
             if value in instruction:
                 continue
             if _shows(played.said[0], value):
-                bad.append(f"{name(task)}: the first message contains the right {key} of {call.name}")
-            if _shows(_json(played.heard[0].tools), value):
-                bad.append(f"{name(task)}: the tools that it offers contain the right {key} of {call.name}")
+                yield f"{name(task)}: the first message contains the right {key} of {call.name}"
+            if _shows(offered, value):
+                yield f"{name(task)}: the tools that it offers contain the right {key} of {call.name}"
             if value in "\n".join(played.said[:place]):
                 continue
             shown = _shown(subject, task) if shown is None else shown
-            telling = [who for who, text in shown if value not in who and _tells(text, value, rivals[call.name, key])]
-            if telling:
-                bad.append(
-                    f"{name(task)}: {telling[0]} shows the right {key} of {call.name}, which its reference does not read"
-                )
+            for who, text in shown:
+                if value not in who and _tells(text, value, rivals[call.name, key]):
+                    yield f"{name(task)}: {who} shows the right {key} of {call.name}, which its reference does not read"
+                    break
             wrong = replace(call, arguments={**call.arguments, key: _other(call.arguments[key])})
             heard = subject.play(task, [*before[:-1], [*before[-1], wrong]]).heard
             if len(heard) > place and heard[place].error and value in heard[place].content:
-                bad.append(f"{name(task)}: the answer to a wrong {key} of {call.name} contains the right one")
-    return Found(not bad if tried else None, {"values looked for": tried}, bad)
-
-
-def _json(tools: Any) -> str:
-    return json.dumps(tools, ensure_ascii=False)
+                yield f"{name(task)}: the answer to a wrong {key} of {call.name} contains the right one"
 
 
 def _shows(text: str, value: str) -> bool:
@@ -97,17 +88,17 @@ def _shown(subject: Subject, task: Task) -> list[tuple[str, str]]:
     """
     idle = {subject.known.terminal, *subject.known.changing}
     reading = [one for tool in subject.tools if (one := tool["function"])["name"] not in idle]
-    listed = _answers(subject, task, [ToolCall(one["name"]) for one in reading if not _required(one)])
+    required = {one["name"]: tool_schema(one).flat()["required"] for one in reading}
+    listed = _answers(subject, task, [ToolCall(tool) for tool, keys in required.items() if not keys])
     names = [path for text in (*task.turns, *(text for _, text in listed)) for path in PATH.findall(text)]
-    openers = [(one["name"], _required(one)[0]) for one in reading if _opens(one)]
+    openers = [
+        (tool, keys[0])
+        for tool, keys in required.items()
+        if len(keys) == 1 and OPENS.search(f"{tool} {keys[0]}".lower())
+    ]
     opened = [ToolCall(tool, {key: path}) for path in dict.fromkeys(names) for tool, key in openers]
     plain = [(call, text) for call, text in listed if not text.lstrip().startswith(("{", "["))]
     return [*plain, *_answers(subject, task, opened)]
-
-
-def _opens(function: Mapping[str, Any]) -> bool:
-    required = _required(function)
-    return len(required) == 1 and OPENS.search(f"{function['name']} {required[0]}".lower()) is not None
 
 
 def _answers(subject: Subject, task: Task, calls: Sequence[ToolCall]) -> list[tuple[str, str]]:
@@ -118,11 +109,6 @@ def _answers(subject: Subject, task: Task, calls: Sequence[ToolCall]) -> list[tu
         for call, answer in zip(calls, heard, strict=False)
         if answer.role == "tool" and not answer.error
     ]
-
-
-def _required(function: Mapping[str, Any]) -> list[str]:
-    required: list[str] = tool_schema(function).flat()["required"]
-    return required
 
 
 def _values(reference: list[list[ToolCall]]) -> Iterator[tuple[int, int, str, str]]:

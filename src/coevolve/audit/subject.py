@@ -4,21 +4,20 @@ This module checks the types of all values that an environment returns, so that 
 """
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
+from coevolve.core.hashing import content_hash
+from coevolve.core.io import parse
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, blameless, quarantined
 from coevolve.environments.knowledge import Knowledge, learn
 
 Calls = Sequence[Sequence[ToolCall]]  # the calls of each turn
 MOST_CALLS = 64  # per turn
-Answer = TypeVar("Answer")
 
 
 def name(task: Task) -> str:
@@ -44,6 +43,12 @@ class PlayedEpisode:
     def said(self) -> list[str]:
         return [one.content for one in self.heard]
 
+    @property
+    def identity(self) -> str:
+        """A hash of all answers, the score and the last digest."""
+        heard = [[one.role, one.content, one.error, one.done] for one in self.heard]
+        return content_hash([heard, self.reward, self.checks, self.digest, self.broken])
+
 
 @dataclass
 class Subject:
@@ -52,7 +57,6 @@ class Subject:
     environment: Environment
     count: int
     place: str
-    seconds: dict[str, list[float]] = field(default_factory=dict)  # durations by kind of request
 
     @cached_property
     def splits(self) -> dict[str, Sequence[Task]]:
@@ -83,99 +87,61 @@ class Subject:
         """Knowledge about the tools from the references of the training split."""
         return learn(self.environment, self.some["seed"])
 
+    def reference(self, task: Task) -> PlayedEpisode:
+        return self.play(task, self.environment.reference(task))
+
+    def nothing(self, task: Task) -> PlayedEpisode:
+        return self.play(task, [[] for _ in task.turns])
+
     def play(self, task: Task, calls: Calls, says: str = "done") -> PlayedEpisode:
         """Play an episode with these ``calls``, turn by turn, and with the message ``says`` after each turn."""
         heard: list[Observation] = []
         flaws: list[str] = []
         try:
             with closing(self.environment.open()) as session:
-                self._hear("reset", heard, session.reset, task)
-                self._turns(session, task, calls, says, heard, flaws)
-                score = _sound(self._timed("score", session.score))
-                digest = _digest(session.digest(), flaws)
-                return PlayedEpisode(heard, score.reward, dict(score.checks), digest, flaws=flaws)
+                _hear(heard, session.reset, task)
+                if not _ended(session, task, calls, says, heard) and max(len(calls), 1) >= len(task.turns):
+                    flaws.append("say() does not end the episode after its last turn")
+                score, digest = session.score(), session.digest()
+                if not isinstance(score, Score) or not math.isfinite(score.reward):
+                    raise ValueError(f"score() returns {str(score)[:40]}, expected a Score with a finite reward")
+                if not 0.0 <= score.reward <= 1.0:
+                    flaws.append(f"a reward of {score.reward}")
+                if not isinstance(digest, str):
+                    flaws.append(f"digest() returns an object of type {type(digest).__name__}, expected a text")
+                if (session.score(), session.digest()) != (score, digest):
+                    flaws.append("score() changes the world, or returns another result the second time")
+                return PlayedEpisode(heard, score.reward, dict(score.checks), str(digest), flaws=flaws)
         except Exception as error:
             if not heard or blameless(error, self.environment, task):
                 raise
             return PlayedEpisode(heard, 0.0, {}, "", f"{type(error).__name__}: {error}", flaws)
 
-    def _turns(
-        self, session: Session, task: Task, calls: Calls, says: str, heard: list[Observation], flaws: list[str]
-    ) -> None:
-        """Make the calls of each turn until the episode ends."""
-        turns = calls[: len(task.turns)] or [[]]
-        for turn in turns:
-            for call in turn[:MOST_CALLS]:
-                if self._hear("step", heard, session.step, call).done:
-                    return
-            if self._hear("say", heard, session.say, says).done:
-                return
-        if len(turns) >= len(task.turns):
-            flaws.append("say() does not end the episode after its last turn")
 
-    def _hear(self, kind: str, heard: list[Observation], ask: Callable[..., Any], *arguments: object) -> Observation:
-        """The answer to a request, which is added to ``heard``."""
-        answer = self._timed(kind, ask, *arguments)
-        if not isinstance(answer, Observation) or not isinstance(answer.content, str):
-            raise TypeError(f"{kind}() does not return an Observation with a text as its content")
-        heard.append(answer)
-        return answer
+def _ended(session: Session, task: Task, calls: Calls, says: str, heard: list[Observation]) -> bool:
+    """Make the calls of each turn. Returns whether the episode ended."""
+    for turn in calls[: len(task.turns)] or [[]]:
+        if any(_hear(heard, session.step, call).done for call in turn[:MOST_CALLS]):
+            return True
+        if _hear(heard, session.say, says).done:
+            return True
+    return False
 
-    def reference(self, task: Task) -> PlayedEpisode:
-        return self.play(task, self.environment.reference(task))
 
-    @contextmanager
-    def idle(self, task: Task) -> Iterator[Session]:
-        """A session without calls."""
-        with closing(self.environment.open()) as session:
-            session.reset(task)
-            yield session
-
-    def bad(self) -> set[str]:
-        """The ids of tasks that are known to be unsolvable."""
-        return {one for tasks in self.splits.values() for one in quarantined(self.environment, tasks)}
-
-    def costs(self) -> dict[str, float]:
-        """The median duration of each kind of request so far, in milliseconds."""
-        return {kind: median(found) * 1000.0 for kind, found in self.seconds.items()}
-
-    def _timed(self, kind: str, ask: Callable[..., Answer], *arguments: object) -> Answer:
-        began = time.perf_counter()
-        try:
-            return ask(*arguments)
-        finally:
-            self.seconds.setdefault(kind, []).append(time.perf_counter() - began)
+def _hear(heard: list[Observation], ask: Callable[..., Any], *arguments: object) -> Observation:
+    """The answer to a request, which is added to ``heard``."""
+    answer = ask(*arguments)
+    if not isinstance(answer, Observation) or not isinstance(answer.content, str):
+        raise TypeError(f"{ask.__name__}() does not return an Observation with a text as its content")
+    heard.append(answer)
+    return answer
 
 
 def _tasks(environment: Environment, split: str) -> list[Task]:
-    """The tasks of a split. An object that is not a task is an error."""
+    """The tasks of a split. An object that is not a task of texts, a world and calls is an error."""
     tasks = list(environment.tasks(split))
     for number, task in enumerate(tasks):
-        if not _is_task(task):
-            raise TypeError(f"task {number} of split {split} is not a Task of texts, a world and calls")
+        if not isinstance(task, Task):
+            raise TypeError(f"task {number} of split {split} is not a Task")
+        parse(Task, asdict(task), f"task {number} of split {split}")
     return tasks
-
-
-def _is_task(task: object) -> bool:
-    if not isinstance(task, Task) or not isinstance(task.task_id, str) or not isinstance(task.world, dict):
-        return False
-    if not all(isinstance(part, list) for part in (task.turns, task.tags, task.reference, *task.reference)):
-        return False
-    texts = all(isinstance(text, str) for text in (*task.turns, *task.tags))
-    calls = [call for turn in task.reference for call in turn]
-    return texts and all(isinstance(call, ToolCall) and isinstance(call.arguments, dict) for call in calls)
-
-
-def _sound(score: object) -> Score:
-    """``score`` if it is a Score. A reward that is not a finite number is an error. A check finds rewards outside [0, 1]."""
-    if not isinstance(score, Score):
-        raise TypeError("score() does not return a Score")
-    if not isinstance(score.reward, int | float) or not math.isfinite(score.reward):
-        raise ValueError(f"score() returns a reward of {str(score.reward)[:40]}")
-    return score
-
-
-def _digest(digest: object, flaws: list[str]) -> str:
-    if not isinstance(digest, str):
-        flaws.append(f"digest() returns an object of type {type(digest).__name__}, expected a text")
-    return str(digest)

@@ -57,9 +57,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _template(model: str, params: Params) -> Iterator[Diagnosis]:
-    from coevolve.audit.chat_template import diagnose, load_tokenizer
     from coevolve.environments.registry import make
     from coevolve.rollout import Limits
+    from coevolve.stages.train.chat_template import diagnose, load_tokenizer
 
     tokenizer = load_tokenizer(model)
     environment = make(next(iter(shares(params.environment))))

@@ -1,11 +1,9 @@
-"""``coevolve env``: list, install, create, show, check, audit and serve environments."""
+"""``coevolve env``: list, install, create, show, check and serve environments."""
 
 import argparse
 import json
 import os
-import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,23 +13,20 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import count, port
 from coevolve.core.terminal import plain
 
-# These environments use packages that `pip` installs beside ours, without dependencies: those would downgrade ours, and the
-# part that we use needs none. The value is the file in `requirements` that pins the package.
-WITHOUT_DEPENDENCIES = {"bfcl": "bfcl.txt", "bfcl_single": "bfcl.txt"}
-
-
-AUDIT = """
-Checks whether an environment is fit for training. The audit asks, among other questions:
+CHECK = """
+Checks whether an environment keeps the contract and is fit for training. Among other questions:
 
   - Does each reference get the maximum score, and an agent that does nothing a low score?
-  - How much do players without skill score?
+  - Do players without skill solve nothing?
   - Does the environment answer the same way twice, and in another process?
   - Do splits share tasks? Do error messages reveal the answer?
 
-Ids and severities of checks follow OpenEnv's RFC 008 where it defines them. `coevolve env doctor` is a quicker check.
+It prints a line per check, and below a problem examples and the remedy. The exit code is 1 if there is a problem of the severity
+of --fail-on or a higher one. A check that does not end is the last one printed.
 
-  coevolve env audit miniworld
-  coevolve env audit sql --tasks 100 --fail-on warn
+  coevolve env check miniworld
+  coevolve env check sql --tasks 100 --fail-on warn
+  coevolve env check mine.py:Mine --tasks 5 --only contract runtime
 """
 
 
@@ -53,30 +48,24 @@ ACTIONS = {
     "new": "write an environment package that works, for you to change",
     "phrases": "print a phrasebook, learned from the training tasks, for you to edit",
     "show": "print the splits, fingerprint and tools of an environment",
-    "doctor": "run the contract tests on an environment, or on all installed environments",
-    "audit": "check whether an environment is fit for training, and write a report",
+    "check": "check whether an environment keeps the contract and is fit for training",
     "serve": "serve an environment to OpenEnv clients until Ctrl-C",
 }
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parsers = actions(parser, ACTIONS, {"audit": AUDIT, "serve": SERVE})
+    parsers = actions(parser, ACTIONS, {"check": CHECK, "serve": SERVE})
     known = "an environment: a name that `coevolve env list` prints, or FILE.py:CLASS"
-    for action in ("install", "phrases", "show", "audit", "serve"):
+    for action in ("install", "phrases", "show", "check", "serve"):
         parsers[action].add_argument("name", help=known)
     add = parsers["new"].add_argument
     add("name", help="name of the new environment")
     add("--out", **DIR, help="a new or empty folder (default: NAME)")
-    add = parsers["doctor"].add_argument
-    add("name", nargs="?", help=f"{known} (default: all installed)")
-    add("--tasks", type=count, default=5, metavar="N", help="tasks to try in each split")
-    add = parsers["audit"].add_argument
+    add = parsers["check"].add_argument
     add("--tasks", type=count, default=25, metavar="N", help="tasks to check in each split")
-    add("--only", nargs="+", default=[], metavar="CHECK", help="run only these checks")
-    add("--seconds", type=count, default=600, metavar="S", help="time limit of each check")
+    add("--only", nargs="+", default=[], metavar="CHECK", help="run only the checks whose names begin so")
     least = "exit with 1 if a finding has this severity or a higher one"
     add("--fail-on", choices=("fail", "warn", "advisory"), default="fail", help=least)
-    add("--out", **DIR, help="folder for audit.json and index.html (default: scratch/audits/NAME)")
     add = parsers["serve"].add_argument
     add("--tasks", **FILE, help="serve the tasks of this file, such as accepted.jsonl, as the split `tasks`")
     add("--host", default="127.0.0.1", help="the interface to listen on")
@@ -96,8 +85,7 @@ def run(args: argparse.Namespace) -> int:
         "new": _new,
         "phrases": _phrases,
         "show": _show,
-        "doctor": _doctor,
-        "audit": _audit,
+        "check": _check,
         "serve": _serve,
     }[args.action]
     return run_action(args)
@@ -118,28 +106,16 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _install(args: argparse.Namespace) -> int:
-    from coevolve.environments.hosted import HOSTED, REQUIREMENTS, fetch, install
-    from coevolve.environments.registry import make, names
+    from coevolve.environments.hosted import Hosted
+    from coevolve.environments.registry import make, maker
 
-    if args.name in HOSTED:
-        install(args.name)
-        print(f"{args.name} is installed; `coevolve env doctor {args.name}` tests it")
-        return 0
-    if args.name in WITHOUT_DEPENDENCIES:
-        try:
-            fetch(Path(sys.executable), REQUIREMENTS / WITHOUT_DEPENDENCIES[args.name])
-        except subprocess.CalledProcessError as error:
-            return error.returncode
-    elif args.name in names():
-        print(f"{args.name} needs no installation")
-    # in another process: this one may have looked for the package before the installation
-    code = (
-        "import sys; from coevolve.environments.registry import make; print(sys.argv[1], make(sys.argv[1]).fingerprint)"
-    )
-    if args.name in names():
-        return subprocess.run([sys.executable, "-c", code, args.name], check=False).returncode
-    make(args.name)  # an unknown name: the error lists the known names
-    return 1
+    made = maker(args.name)
+    if isinstance(made, Hosted):
+        made.install()
+        print(f"{args.name} is installed; `coevolve env check {args.name}` tests it")
+    else:
+        print(f"{args.name} needs no installation: {_line(make(args.name).fingerprint)}")
+    return 0
 
 
 def _new(args: argparse.Namespace) -> int:
@@ -148,7 +124,7 @@ def _new(args: argparse.Namespace) -> int:
     folder = args.out or Path(args.name)
     for file in write(args.name, folder):
         print(file)
-    print(f"next: `cd {folder}`, then `coevolve env doctor {args.name}`; the module's comments say what to change")
+    print(f"next: `cd {folder}`, then `coevolve env check {args.name}`; the module's comments say what to change")
     return 0
 
 
@@ -205,66 +181,38 @@ def _arguments(function: Mapping[str, Any]) -> str:
     return ", ".join(text if name in flat["required"] else f"[{text}]" for name, text in texts.items())
 
 
-def _doctor(args: argparse.Namespace) -> int:
-    from coevolve.environments.contract import CHECKS
-    from coevolve.environments.registry import names, opened
+def _check(args: argparse.Namespace) -> int:
+    from coevolve.audit.checks import CHECKS
+    from coevolve.audit.finding import SEVERITIES, chosen, finding, place, write
+    from coevolve.audit.subject import Subject
+    from coevolve.environments.registry import opened
 
-    broken = 0
-    for name in [args.name] if args.name else names():
-        try:
-            environment = opened(name)
-        except CoevolveError as error:
-            if args.name:
-                raise
-            print(f"{name}: {error}")
-            continue
-        print(_line(f"{name}, {environment.fingerprint}"))
-        for check, run_check in CHECKS.items():
-            began = time.perf_counter()
-            try:
-                run_check(environment, args.tasks)
-                outcome = "ok"
-            except Exception as error:  # every error of the environment's code is a finding
-                reason = error if isinstance(error, AssertionError) else repr(error)
-                outcome = f"BROKEN  {_line(reason)}"
-                broken += 1
-            print(f"  {check.replace('_', ' '):32s} {time.perf_counter() - began:6.1f} s  {outcome}", flush=True)
-    return 1 if broken else 0
-
-
-def _audit(args: argparse.Namespace) -> int:
-    from coevolve.audit.audit import audit, write
-    from coevolve.audit.finding import Finding
-    from coevolve.core.scratch import scratch
-
-    def begin(name: str, fingerprint: str) -> None:
-        print(_line(f"{name}, {fingerprint}"), flush=True)
-
-    def say(one: Finding) -> None:
-        outcome = {"pass": "ok", "skip": "skip"}.get(one.status, one.severity.upper())
-        print(f"  {one.check:34s} {one.seconds:6.1f} s  {outcome}", flush=True)
-        if one.bad:
-            more = [f"… {one.number - 3} more"] if one.number > 3 else []
-            for line in filter(None, [*map(_line, one.evidence[:3]), *more, one.remedy, one.command]):
-                print(f"      {line}", flush=True)
-
-    found = audit(args.name, args.tasks, args.only, say, begin, args.seconds)
-    folder = args.out or scratch() / "audits" / args.name
-    for file in write(found, folder):
-        print(file)
-    print(", ".join(f"{count} {name}" for name, count in found.counts().items() if count))
-    return 1 if found.past(args.fail_on) else 0
+    environment, found = opened(args.name), []
+    print(_line(f"{environment.name}, {environment.fingerprint}"))
+    subject = Subject(environment, args.tasks, args.name)
+    for key in chosen(args.only, CHECKS):
+        print(f"  {key:34s} ", end="", flush=True)
+        found.append(one := finding(subject, key))
+        print(one.severity.upper() if one.number else "ok", flush=True)
+        more = [f"… {one.number - 3} more"] if one.number > 3 else []
+        for line in [*map(_line, one.evidence[:3]), *more, *([one.remedy] if one.number else [])]:
+            print(f"      {line}", flush=True)
+    if not args.only:
+        write(environment, found, place(environment))
+    bad = SEVERITIES[: SEVERITIES.index(args.fail_on) + 1]
+    return 1 if any(one.number and one.severity in bad for one in found) else 0
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from coevolve.environments.hosted import cache, installed, python
+    from coevolve.environments.hosted import cache
+    from coevolve.environments.openenv import HOSTED
     from coevolve.environments.registry import make
     from coevolve.environments.worker_process import SOURCE
 
     make(args.name)
-    if not installed("openenv"):
+    if not HOSTED.installed():
         raise CoevolveError("serving needs OpenEnv's packages; run `coevolve env install openenv`")
-    interpreter = str(python("openenv"))
+    interpreter = str(HOSTED.python)
     command = [interpreter, "-m", "coevolve.environments.openenv_server", args.name, sys.executable]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "COEVOLVE_CACHE": str(cache())}
     # replaces this process, so that a signal to it ends the server

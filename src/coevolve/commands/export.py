@@ -156,19 +156,17 @@ def _pairs(args: argparse.Namespace, name: str) -> str:
 def _write(
     out: Path, unit: str, origin: str, rows: Sequence[Mapping[str, Any]], environment: "Environment", run: str
 ) -> None:
+    from coevolve.audit.finding import place
     from coevolve.core.io import write_jsonl, write_text
     from coevolve.lineage.cards import episode_card
 
-    card = episode_card(unit, origin, rows, environment, run, _audit(environment))
+    card = episode_card(unit, origin, rows, environment, run, place(environment))
     write_jsonl(out / "train.jsonl", map(dict, rows))
     write_text(out / "README.md", card)
 
 
-def _audit(environment: "Environment") -> Path:
-    return Path("scratch/audits") / environment.name / "audit.json"
-
-
 def _tasks(args: argparse.Namespace, name: str) -> str:
+    from coevolve.audit.finding import place
     from coevolve.core.io import read_tasks, write_jsonl, write_text
     from coevolve.core.paths import Paths
     from coevolve.environments.registry import make
@@ -176,7 +174,7 @@ def _tasks(args: argparse.Namespace, name: str) -> str:
 
     t, environment = _iteration(args), make(name)
     rows = read_tasks(Paths.tasks(t), name, least=1)
-    card = task_card(rows, environment, _run(), _audit(environment))
+    card = task_card(rows, environment, _run(), place(environment))
     write_jsonl(args.out / "tasks.jsonl", rows)
     write_text(args.out / "README.md", card)
     return f"tasks.jsonl, {len(rows)} tasks of dataset {t}, and README.md"
@@ -184,7 +182,9 @@ def _tasks(args: argparse.Namespace, name: str) -> str:
 
 def _environment(args: argparse.Namespace, name: str) -> str:
     """Write a package of tasks that the environment ``name`` accepts, with an audit of the environment."""
-    from coevolve.audit.audit import JSON, audit, write
+    from coevolve.audit.checks import CHECKS
+    from coevolve.audit.finding import COUNT, finding, place, write
+    from coevolve.audit.subject import Subject
     from coevolve.core.io import read_json
     from coevolve.core.paths import Paths
     from coevolve.core.scratch import once
@@ -195,17 +195,18 @@ def _environment(args: argparse.Namespace, name: str) -> str:
 
     module, environment = package_name(args.out), make(name)
     tasks = checked_tasks(environment, name, args.tasks or Paths.tasks(_iteration(args)))
-    known = _audit(environment)
+    known = place(environment)
 
     def fill(folder: Path) -> None:
         folder.mkdir(parents=True)
         if known.exists() and read_json(known).get("fingerprint") == environment.fingerprint:
-            shutil.copy(known, folder / JSON)
+            shutil.copy(known, folder / known.name)
         else:
-            print(f"auditing {name}; `coevolve env audit {name}` does so once for all exports", flush=True)
-            write(audit(name), folder)
+            print(f"checking {name}; `coevolve env check {name}` does so once for all exports", flush=True)
+            subject = Subject(environment, COUNT, name)
+            write(environment, [finding(subject, key) for key in CHECKS], folder / known.name)
         run = "none" if args.tasks else _run()
-        card = task_card(tasks, environment, run, folder / JSON, f"{module}/tasks.jsonl")
+        card = task_card(tasks, environment, run, folder / known.name, f"{module}/tasks.jsonl")
         write_package(folder, args.out.name, name, tasks, card)
 
     once(args.out, fill)

@@ -199,7 +199,7 @@ def pipeline(text: str) -> str:
     stages = stages.replace("PYTHONPATH=src python -m coevolve.stages.code", "coevolve stage code")
     stages = re.sub(r"PYTHONPATH=src python pipelines/(\w+)\.py", r"coevolve stage \1", stages)
     stages = re.sub(
-        r"    deps:\n      - src/coevolve\n      - pipelines\n      - studies[^\n]*\n    params:\n      - params.yaml:\n",
+        r"    deps:\n      - src\n      - pipelines\n      - studies[^\n]*\n    params:\n      - params.yaml:\n",
         "    always_changed: true\n",
         stages,
     )

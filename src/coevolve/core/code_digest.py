@@ -17,6 +17,9 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2]  # the folder that holds our package
 PACKAGE = "coevolve"
+PACKAGES = (PACKAGE, "coevolve_environments")  # the wheel's packages: the second holds adapters of benchmarks
+
+PREFIXES = tuple(f"{package}." for package in PACKAGES)  # of our modules' names
 
 # These files cannot change a byte of an output. The digest holds the values of parameters, so the modules that declare them
 # (`config.py`) are carriers too. data/environment.json identifies the environment that `registry` makes.
@@ -44,6 +47,7 @@ CARRIERS = frozenset(
         "core/workers",
         "core/yaml_files",
         "environments/fingerprint",
+        "environments/hosted",
         "environments/registry",
         "environments/sources",
         "stages/code/digest",
@@ -105,9 +109,9 @@ def _imports(tree: ast.Module, source: Path, used: Collection[str] | None) -> It
             names = [alias.name for alias in node.names]
         for name in names:
             path = f"{name.replace('.', '/')}.py"
-            if name.split(".")[0] == PACKAGE and (source / path).is_file():
+            if name.split(".")[0] in PACKAGES and (source / path).is_file():
                 yield path
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(f"{PACKAGE}."):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(PREFIXES):
             path = node.value.partition(":")[0].replace(".", "/")
             if (source / f"{path}.py").is_file():
                 yield f"{path}.py"

@@ -22,6 +22,7 @@ from coevolve.core.code_digest import PACKAGE, SOURCE
 from coevolve.core.errors import CoevolveError, expected
 
 DECLARATIONS = Path("pyproject.toml")
+CHECKOUT = SOURCE.parent / DECLARATIONS  # of a checkout: its packages count even if it is not installed
 PLACE = re.compile(r"[\w.]+(:[\w.]+)?")  # MODULE or MODULE:NAME
 
 
@@ -80,25 +81,26 @@ def _imported(file: Path) -> ModuleType:
 
 def plugins(group: str) -> dict[str, EntryPoint]:
     """Name → entry point of ``group``. The project's own declaration of a name comes before an installed one."""
-    declared = _declared(group)
+    declared = _declared(DECLARATIONS, group)
     if declared and (folder := str(DECLARATIONS.resolve().parent)) not in sys.path:
         sys.path.insert(0, folder)
     installed = {point.name: point for point in entry_points(group=group)}
+    declared = {**_declared(CHECKOUT, group), **declared}
     return {**installed, **{name: EntryPoint(name, value, group) for name, value in declared.items()}}
 
 
-def _declared(group: str) -> dict[str, str]:
+def _declared(file: Path, group: str) -> dict[str, str]:
     import tomllib  # not at the top: an environment's worker may run an older Python
 
     try:
-        project = tomllib.loads(DECLARATIONS.read_text(encoding="utf-8")).get("project", {})
+        project = tomllib.loads(file.read_text(encoding="utf-8")).get("project", {})
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise CoevolveError(f"{DECLARATIONS}: not a TOML file: {error}") from None
+        raise CoevolveError(f"{file}: not a TOML file: {error}") from None
     points = project.get("entry-points", {}).get(group, {}) if isinstance(project, dict) else {}
     if not isinstance(points, dict) or not all(isinstance(value, str) for value in points.values()):
-        raise CoevolveError(f'{DECLARATIONS}: project.entry-points."{group}": expected NAME = "MODULE:CLASS"')
+        raise CoevolveError(f'{file}: project.entry-points."{group}": expected NAME = "MODULE:CLASS"')
     return points
 
 
@@ -115,10 +117,8 @@ def load(place: str, expected: str) -> Any:
     return found
 
 
-def attempt(
-    action: Callable[[], Any], failure: str, hint: str = "", raised: type[CoevolveError] = CoevolveError
-) -> Any:
-    """The result of ``action``, which runs a user's code. An error becomes one line, as ``raised``: ``failure``, the error, its place."""
+def attempt(action: Callable[[], Any], failure: str, hint: str = "") -> Any:
+    """The result of ``action``, which runs a user's code. An error becomes one line: ``failure``, the error, its place."""
     try:
         return action()
     except (CoevolveError, OSError, MemoryError):
@@ -126,7 +126,7 @@ def attempt(
     except (Exception, SystemExit) as error:
         kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
         text = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise raised(f"{failure}: {kind}{text}{_place(error)}{hint}") from None
+        raise CoevolveError(f"{failure}: {kind}{text}{_place(error)}{hint}") from None
 
 
 def _place(error: BaseException) -> str:

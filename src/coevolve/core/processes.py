@@ -30,9 +30,7 @@ MOST = 8  # processes by default: a training step has no more pieces
 
 
 class WorkerDied(RuntimeError):
-    """A process ended during a call or before it. ``how`` is its signal or exit code."""
-
-    how = ""
+    """A process ended during a call or before it."""
 
 
 class WorkerLate(WorkerDied):
@@ -111,9 +109,7 @@ class Worker:
         except (EOFError, OSError):
             self._process.join()
             code = self._process.exitcode or 0
-            died = WorkerDied(f"process {self.pid} ended in {method!r} ({_how(code)})")
-            died.how = _how(code)
-            raise died from None
+            raise WorkerDied(f"process {self.pid} ended in {method!r} ({_how(code)})") from None
         if error is not None:
             raise error
         return result

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from http.client import HTTPException
+from pathlib import Path
 from typing import Any
 
 from coevolve.core import numeric_options
@@ -27,6 +28,7 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.untrusted import base_url, loads, one_line
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment, EnvironmentFailed, NoRoom, Session, check_owner
+from coevolve.environments.hosted import Hosted
 from coevolve.environments.tool_list import ToolList, function
 
 SPLITS = {"seed": ("seed", "train"), "validation": ("validation", "valid", "dev", "test"), "test": ("test",)}
@@ -371,3 +373,6 @@ def _task(spec: Any, world: dict[str, Any], split: str) -> Task:
         (str(fields[key]) for key in ("instruction", "prompt", "question") if fields.get(key)), json.dumps(fields)
     )
     return Task.create("openenv", split, [words[:SHOWN]], world, [[]], ["server"])
+
+
+HOSTED = Hosted("openenv", f"{__name__}:OpenEnv", Path(__file__).with_name("requirements") / "openenv.txt", each=64)

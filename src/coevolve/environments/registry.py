@@ -8,6 +8,7 @@ from inspect import isabstract
 from pathlib import Path
 from typing import Any, TypeVar
 
+from coevolve.core.code_digest import PREFIXES
 from coevolve.core.errors import CoevolveError, expected
 from coevolve.core.mixtures import shares
 from coevolve.core.plugins import attempt, load, plugins
@@ -15,28 +16,23 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.sources import GROUP
 
 BUILT_IN = {
-    "bfcl": "coevolve.environments.bfcl.bfcl_environment:BFCL",
-    "bfcl_single": "coevolve.environments.bfcl.single_turn:BFCLSingle",
     "miniworld": "coevolve.environments.miniworld.miniworld_environment:Miniworld",
-    "sql": "coevolve.environments.sql.sql_environment:SQL",
+    "openenv": "coevolve.environments.openenv:HOSTED",
 }
-# Environments that run in workers of this Python: a call can hold the interpreter's lock, and only a process can be killed.
-# The limits of a call in seconds (a call takes microseconds), and of a process in bytes.
-GUARDED = {"bfcl": (10.0, 4 << 30)}
-EACH = 512  # sessions per process: they are small
+WANTED = "MODULE:CLASS of an environment"
 BASE = f"{Environment.__module__}.{Environment.__name__}"
 REGISTERED: dict[str, type[Environment]] = {}  # by ``register``, in this process
 
 
+def places() -> dict[str, str]:
+    """Name → MODULE:CLASS of every environment that this installation or the project declares."""
+    return {**{name: point.value for name, point in plugins(GROUP).items()}, **BUILT_IN}
+
+
 def is_own(name: str) -> bool:
     """Whether no environment of the mixture ``name`` belongs to coevolve."""
-    from coevolve.environments.hosted import HOSTED
-
-    return not {*BUILT_IN, *HOSTED}.intersection(shares(name))
-
-
-class MakerFailed(CoevolveError):
-    """The code that makes an environment raised an error."""
+    known = places()
+    return not any(known.get(one, "").startswith(PREFIXES) for one in shares(name))
 
 
 Registered = TypeVar("Registered", bound=type[Environment])
@@ -57,9 +53,16 @@ def register(environment: Registered) -> Registered:
 
 def names() -> list[str]:
     """All names that ``make`` knows."""
-    from coevolve.environments.hosted import HOSTED
+    return sorted({*REGISTERED, *places()})
 
-    return sorted({*BUILT_IN, *HOSTED, *REGISTERED, *plugins(GROUP)})
+
+def maker(name: str) -> Any:
+    """The class, function or ``Hosted`` that makes the environment called ``name``. An unknown name is a CoevolveError."""
+    if name in REGISTERED:
+        return REGISTERED[name]
+    if (place := places().get(name)) is None:
+        raise CoevolveError(f"environment {name!r} is unknown; {expected(name, names())}")
+    return load(place, WANTED)
 
 
 def make(name: str) -> Environment:
@@ -71,27 +74,12 @@ def make(name: str) -> Environment:
         from coevolve.environments.mixture import Mixture
 
         return Mixture({one: make(one) for one in given}, given)
-    if name in REGISTERED:
-        return REGISTERED[name]()
-    if name in GUARDED:
-        from coevolve.environments.worker import WorkerEnvironment
-
-        seconds, memory = GUARDED[name]
-        return WorkerEnvironment(name, BUILT_IN[name], each=EACH, seconds=seconds, memory=memory)
-    if name in BUILT_IN:
-        return make_from(BUILT_IN[name])
-    from coevolve.environments.hosted import HOSTED, make_hosted
-
-    if name in HOSTED:
-        return make_hosted(name)
-    if point := plugins(GROUP).get(name):
-        made = make_from(point.value)
-        if made.name != name:
-            raise CoevolveError(
-                f"entry point {name} = {point.value}: the environment calls itself {made.name!r}; use the same name for both"
-            )
-        return made
-    raise CoevolveError(f"environment {name!r} is unknown; {expected(name, names())}")
+    made = _made(maker(name), places().get(name, name))
+    if made.name != name:
+        raise CoevolveError(
+            f"entry point {name} = {places()[name]}: the environment calls itself {made.name!r}; use the same name for both"
+        )
+    return made
 
 
 def opened(place: str) -> Environment:
@@ -107,7 +95,7 @@ def opened(place: str) -> Environment:
 
 def make_from(place: str) -> Environment:
     """The environment that MODULE:CLASS (or a function without arguments) makes; anything else is a CoevolveError."""
-    return _made(load(place, "MODULE:CLASS of an environment"), place)
+    return _made(load(place, WANTED), place)
 
 
 def _made(maker: Any, place: str) -> Environment:
@@ -118,7 +106,7 @@ def _made(maker: Any, place: str) -> Environment:
         raise CoevolveError(f"{place} is not an environment; it must inherit {BASE}")
     if isabstract(maker):
         raise CoevolveError(f"{place} lacks {', '.join(sorted(maker.__abstractmethods__))}; see {BASE}")
-    made = attempt(maker, f"{place} cannot be made", raised=MakerFailed)
+    made = attempt(maker, f"{place} cannot be made")
     if not isinstance(made, Environment):
         raise CoevolveError(f"{place} does not return an environment; the returned object must inherit {BASE}")
     if lacking := [key for key in ("name", "fingerprint", "panels") if not hasattr(made, key)]:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 
-from coevolve.core.code_digest import PACKAGE, SOURCE, closure, code_hash
+from coevolve.core.code_digest import PACKAGE, PREFIXES, SOURCE, closure, code_hash
 from coevolve.core.errors import CoevolveError
 from coevolve.core.mixtures import shares
 from coevolve.core.plugins import Registry, is_file, plugins
@@ -14,8 +14,8 @@ GROUP = "coevolve.environments"  # the entry point group by which other packages
 
 
 def sources(modules: Iterable[str]) -> dict[str, str]:
-    """Path → hash of the files behind ``modules``: for a module of coevolve its file, for another module all files of its
-    package, and for both the modules of coevolve that they import.
+    """Path → hash of the files behind ``modules``: for a module of ours its file, for another module all files of its package,
+    and for both the modules of ours that they import.
     """
     found: dict[str, str] = {}
     for module in modules:
@@ -52,7 +52,7 @@ def registered_code(registry: Registry, name: str) -> dict[str, str]:
 
 def _files(module: str) -> Iterator[tuple[str, Path]]:
     top = module.partition(".")[0]
-    if top == PACKAGE:
+    if module.startswith(PREFIXES):
         name = f"{module.replace('.', '/')}.py"
         yield name, SOURCE / name
         return

@@ -6,8 +6,7 @@ from keyword import iskeyword
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
-from coevolve.environments.hosted import HOSTED
-from coevolve.environments.registry import BUILT_IN
+from coevolve.environments.registry import is_own
 from coevolve.environments.sources import GROUP
 
 DECLARATION = """\
@@ -30,10 +29,9 @@ py-modules = ["{module}"]
 MODULE = '''\
 """The environment `{name}`: a warehouse, as an example. Replace the simulator and the questions with yours.
 
-  coevolve env doctor {name}   # the contract tests
+  coevolve env check {name}    # the contract, and whether it is fit for training
   coevolve env show {name}     # tools and splits, as the agent gets them
   coevolve play {name}         # solve a task by hand
-  coevolve env audit {name}    # check whether it is fit for training
   coevolve env phrases {name}  # the words that coevolve learns from your tasks
 """
 
@@ -112,7 +110,7 @@ def write(name: str, folder: Path) -> list[Path]:
         raise CoevolveError(
             f"{name!r} is not a valid name of an environment; use small letters, digits and underscores"
         )
-    if name in {*BUILT_IN, *HOSTED} or ((spec := find_spec(name)) is not None and spec.origin):
+    if not is_own(name) or ((spec := find_spec(name)) is not None and spec.origin):
         raise CoevolveError(f"{name!r} is the name of a module or of an environment of coevolve; use another name")
     check_new(folder)
     folder.mkdir(parents=True, exist_ok=True)

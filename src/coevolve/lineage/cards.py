@@ -85,7 +85,7 @@ def _dataset_card(
         environment=environment,
         run=run,
         audit=audit,
-        findings=[one for one in audit.findings if one.bad and one.severity in ("fail", "warn")] if audit else [],
+        findings=[one for one in audit.findings if one.number and one.severity in ("fail", "warn")] if audit else [],
     )
 
 

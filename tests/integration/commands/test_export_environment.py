@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.audit.audit import audit, write
+from coevolve.audit import checks
+from coevolve.audit.finding import finding, place, write
+from coevolve.audit.subject import Subject
 from coevolve.cli import parser
 from coevolve.commands import export
 from coevolve.core.errors import CoevolveError
@@ -33,12 +35,17 @@ def run(*words: str, out: str = "new-shop") -> None:
     assert export.run(parser(["export"]).parse_args(["export", "environment", *words, "--out", out])) == 0
 
 
+def check() -> None:
+    """Write an audit of one check."""
+    world = make("miniworld")
+    write(world, [finding(Subject(world, 1, "miniworld"), next(iter(checks.CHECKS)))], place(world))
+
+
 MINIWORLD = ("--tasks", "accepted.jsonl", "--environment", "miniworld")
 
 
 def test_package_holds_the_tasks_a_card_and_the_audit(outside: Path) -> None:
-    found = audit("miniworld", 1, ["contract.answers"])
-    write(found, outside / "scratch/audits/miniworld")
+    check()
     run(*MINIWORLD)
     folder = outside / "new-shop"
     names = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
@@ -58,7 +65,7 @@ def test_export_in_a_project_takes_the_tasks_of_the_last_dataset(outside: Path) 
     shutil.copy(ROOT / "params.yaml", outside)
     for number in (0, 1):
         write_jsonl(outside / f"data/{number}/tasks.jsonl", read_tasks(GROWN)[: 3 - number])
-    write(audit("miniworld", 1, ["contract.answers"]), outside / "scratch/audits/miniworld")
+    check()
     run()
     assert read_tasks(outside / "new-shop/new_shop/tasks.jsonl") == read_tasks(GROWN)[:2]
     assert "# 2 tasks in miniworld" in (outside / "new-shop/README.md").read_text()

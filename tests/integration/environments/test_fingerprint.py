@@ -84,7 +84,9 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    shutil.copytree(ROOT / "src/coevolve", tmp_path / "coevolve", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    tmp_path /= "src"
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/__init__.py").write_text("")
     (tmp_path / "mine/house.py").write_text(HOUSE)
@@ -98,8 +100,8 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-SQL = "coevolve/environments/sql/sql_environment.py"
-REWARD = (SQL, "PARTIAL = 0.49", "PARTIAL = 0.1")
+SQL = "coevolve_environments/sql/sql_environment.py"
+REWARD = ("coevolve_environments/episode.py", "PARTIAL = 0.49", "PARTIAL = 0.1")
 HEARD = ("coevolve/environments/methods.py", "set(answers) <=", "set(answers) ==")
 ROOMS = ("mine/rooms.py", "hall", "cellar")
 
@@ -111,12 +113,12 @@ ROOMS = ("mine/rooms.py", "hall", "cellar")
             "make('sql')",
             [
                 REWARD,
-                ("coevolve/environments/sql/databases.py", "FAMILIES", "KINDS"),
+                ("coevolve_environments/sql/databases.py", "FAMILIES", "KINDS"),
                 ("coevolve/core/seeding.py", "import", "import base64\nimport"),
             ],
         ),
         (
-            "WorkerEnvironment('sql', '=sql')",
+            "WorkerEnvironment('sql', 'coevolve_environments.sql.sql_environment:SQL')",
             [
                 REWARD,
                 ("coevolve/environments/worker_main.py", "os._exit(0)", "os._exit(1)"),
@@ -138,9 +140,9 @@ def test_edits_that_can_matter_change_the_identity(place: Place, made: str, edit
         (
             "make('sql')",
             [
-                (SQL, "PARTIAL = 0.49  #", "# above it\nPARTIAL = 0.49  # beside it,"),
+                (SQL, "SHOWN = 30  #", "# above it\nSHOWN = 30  # beside it,"),
                 ("coevolve/core/progress.py", "import", "import base64\nimport"),  # a carrier
-                ("coevolve/environments/miniworld/apps.py", "def", "UNUSED = 1\n\n\ndef"),  # another environment's
+                ("coevolve_environments/textworld.py", "def", "UNUSED = 1\n\n\ndef"),  # another environment's
             ],
         ),
         ("make('mine')", [("mine/rooms.py", "ROOMS", "# of the house\nROOMS"), ("mine/.swp", "", "an editor's")]),

@@ -12,17 +12,17 @@ from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.environment import Environment
-from coevolve.environments.hosted import HOSTED, installed
-from coevolve.environments.registry import BUILT_IN, make
+from coevolve.environments.registry import make
 from coevolve.environments.worker import WorkerEnvironment
 from coevolve.policies.policy import Conversation, Reply
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
+from tests.hosted import HOSTED, installed
 from tests.unit.core.test_calls import nested
 from tests.waiting import PATIENCE
 
 LIMITS = Limits(200, 10**9, 10**6, PATIENCE)
 ELSEWHERE = ("appworld", "appworld_functions", "openenv")  # which need more than their installation
-NAMES = sorted({*BUILT_IN, *HOSTED} - set(ELSEWHERE))
+NAMES = sorted({"miniworld", "sql", *HOSTED} - set(ELSEWHERE))
 POISON = [  # text that a database or an interpreter could execute
     "UPDATE customers SET name = CAST(x'ff' AS TEXT)",
     "SELECT 9e999, -9e999, x'00ff', char(0)",
@@ -43,7 +43,7 @@ UNKNOWN = ["no_such_tool", "__class__", "__init__", "", "\ud800", "x" * 10**5]
 
 @pytest.fixture(scope="module", params=NAMES)
 def world(request: pytest.FixtureRequest) -> Iterator[Environment]:
-    if request.param in HOSTED and not installed(request.param):
+    if request.param in HOSTED and not (HOSTED[request.param].beside or installed(request.param)):
         pytest.skip(f"{request.param} is not installed; run `coevolve env install {request.param}`")
     try:
         made = make(request.param)

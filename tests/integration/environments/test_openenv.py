@@ -16,7 +16,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Task, ToolCall
 from coevolve.core.trajectories import StopReason
 from coevolve.environments.environment import FailureReason
-from coevolve.environments.hosted import installed, python
+from coevolve.environments.openenv import HOSTED
 from coevolve.environments.registry import make
 from coevolve.environments.worker import WorkerEnvironment
 from coevolve.policies.scripted_policy import ReferencePolicy
@@ -24,7 +24,7 @@ from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests.integration.environments.liar import HONEST, LIES, SILENT
 from tests.waiting import PATIENCE, answers, free_port, until
 
-needs = pytest.mark.skipif(not installed("openenv"), reason="run `coevolve env install openenv`")
+needs = pytest.mark.skipif(not HOSTED.installed(), reason="run `coevolve env install openenv`")
 HERE = Path(__file__).parent
 LIMITS = Limits(4, 10**6, 64, PATIENCE)
 
@@ -50,7 +50,7 @@ def running(command: list[str], port: int, log: Path = Path(os.devnull)) -> Iter
 @pytest.fixture(scope="module")
 def liar() -> Iterator[WorkerEnvironment]:
     port = free_port()
-    with running([str(python("openenv")), str(HERE / "liar.py"), str(port)], port):
+    with running([str(HOSTED.python), str(HERE / "liar.py"), str(port)], port):
         made = make("openenv")
         assert isinstance(made, WorkerEnvironment)
         yield made
@@ -95,7 +95,7 @@ def test_a_silent_server_fails_after_its_seconds(liar: WorkerEnvironment) -> Non
     )
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     done = subprocess.run(
-        [str(python("openenv")), "-c", program], capture_output=True, text=True, timeout=PATIENCE, env=environment
+        [str(HOSTED.python), "-c", program], capture_output=True, text=True, timeout=PATIENCE, env=environment
     )
     assert done.stderr.splitlines()[-1].endswith("EnvironmentFailed: the server did not answer reset within 0.5 s")
 

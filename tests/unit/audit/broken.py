@@ -137,10 +137,6 @@ class Misleading(HeldOut):
         return [ToolCall("answer", {"value": str(sum(numbers(task.world)) + 1)})]
 
 
-class Rude(Monotonous):
-    fingerprint = "<script>alert(1)</script>"
-
-
 class Prompting(HeldOut):
     """Shows the label in the text that opens an episode."""
 

@@ -1,7 +1,5 @@
-"""Quizzes that crash, hang or break the contract."""
+"""Quizzes that break the contract."""
 
-import os
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,27 +42,9 @@ class Unnumbered(HeldOut):
             return Score(float("nan"))
 
 
-class Exits(HeldOut):
-    class Play(QuizSession):
-        def step(self, call: ToolCall) -> Observation:
-            os._exit(7)
-
-
-class Stuck(HeldOut):
-    class Play(QuizSession):
-        def step(self, call: ToolCall) -> Observation:
-            time.sleep(10**6)
-            raise AssertionError
-
-
 class Taskless(HeldOut):
     def load_tasks(self, split: str) -> Sequence[Any]:
         return ["a task", 5, None]
-
-
-class Raises(HeldOut):
-    def __init__(self) -> None:
-        raise LookupError("no map")
 
 
 for kind in list(vars().values()):

@@ -79,8 +79,8 @@ def test_every_markdown_mark_is_escaped(text: str) -> None:
 
 @pytest.mark.parametrize("damage", [{}, {"findings": 5}, {"findings": [{"check": 1}]}])
 def test_damaged_audit_is_a_one_line_error(tmp_path: Path, damage: dict[str, Any]) -> None:
-    finding = Finding("a|b", "warn", "fail", "<b>?", {}, [], 3, "", "", 0.1)
-    audit = asdict(Audit("quiz", "quiz-1", "1", {}, {}, [finding]))
+    finding = Finding("a|b", "warn", "<b>?", 3, [], "")
+    audit = asdict(Audit("quiz", "quiz-1", [finding]))
     file = tmp_path / "audit.json"
     file.write_text(json.dumps(audit))
     assert "- a\\|b (warn): \\<b\\>? 3 violations" in task_card([], Quiz(), "run", file)

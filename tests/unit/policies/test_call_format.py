@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.audit.chat_template import diagnose
 from coevolve.core.diagnosis import BROKEN, WORKS
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
@@ -20,6 +19,7 @@ from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.policies.transformers_policy import TransformersPolicy
 from coevolve.rollout import RolloutRequest, rollout
+from coevolve.stages.train.chat_template import diagnose
 from tests import ROOT
 from tests.families import LIMITS, broken, files, findings, rows, tokenizer
 

@@ -59,7 +59,7 @@ def make(config: Base, folder: Path, own: Own) -> None:
     if not right:
         raise CoevolveError(
             f"base.model: no reference of {own.environment}'s split {own.split!r} succeeds, so the tiny policy cannot learn the "
-            "tools; check the references with `coevolve env audit`, or set base.model to a pretrained model"
+            "tools; check the references with `coevolve env check`, or set base.model to a pretrained model"
         )
     tasks = [task for task in tasks if task.task_id in right]
     functions = [schema["function"] for schema in environment.tools()]

@@ -56,7 +56,7 @@ def demonstrations(config: Warm, environment: Environment, limits: Limits) -> De
     if not right:
         raise CoevolveError(
             f"warm.steps: none of the {len(tasks)} references of {environment.name}'s split {config.split!r} succeeds within "
-            f"policy.max_turns ({limits.max_turns}); raise it, or check the references with `coevolve env audit`"
+            f"policy.max_turns ({limits.max_turns}); raise it, or check the references with `coevolve env check`"
         )
     return Demonstrations(right, tools)
 

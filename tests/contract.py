@@ -1,0 +1,16 @@
+"""The part of `coevolve env check` that every environment has to pass, whatever its tasks are."""
+
+from coevolve.audit.checks import CHECKS
+from coevolve.audit.finding import finding
+from coevolve.audit.subject import Subject
+from coevolve.environments.environment import Environment
+
+PROMISES = [key for key in CHECKS if key.startswith(("contract", "runtime"))]
+PROMISES += ["semantic.oracle_max", "semantic.floor_gap"]
+
+
+def violations(environment: Environment, count: int, *keys: str) -> dict[str, list[str]]:
+    """The evidence of each failed check on ``count`` tasks of each split."""
+    subject = Subject(environment, count, environment.name)
+    found = [finding(subject, key) for key in keys or PROMISES]
+    return {one.check: one.evidence for one in found if one.number}

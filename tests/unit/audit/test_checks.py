@@ -1,0 +1,209 @@
+"""Each check finds its fault, and a sound environment has none."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from coevolve.audit.checks import CHECKS
+from coevolve.audit.finding import SHOWN, Finding, chosen, finding
+from coevolve.audit.subject import Subject
+from coevolve.core.errors import CoevolveError
+from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.environments.environment import Environment
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
+from coevolve.environments.miniworld.session import MiniworldSession
+from tests.contract import PROMISES, violations
+from tests.unit.audit import broken, hostile
+from tests.unit.environments import tracker
+from tests.unit.environments.quiz import HeldOut, Quiz
+from tests.unit.test_rollout import Around
+
+ELSEWHERE = "semantic.verifier_portability"  # takes a process
+QUICK = [name for name in CHECKS if name != ELSEWHERE]
+LEAKS = "semantic.no_solution_leakage"
+
+
+def only(kind: type[Environment], check: str) -> Finding:
+    return finding(Subject(kind(), 4, "nowhere"), check)
+
+
+@pytest.mark.parametrize(
+    ("kind", "faults"),
+    [
+        (HeldOut, set()),
+        (broken.Lavish, {"semantic.floor_gap", "semantic.canary_floor", "runtime.episode_isolation"}),
+        (broken.Stingy, {"semantic.oracle_max"}),
+        (broken.Gullible, {"semantic.canary_floor"}),
+        (broken.Boundless, {"contract.answers"}),
+        (broken.Moody, {"runtime.episode_determinism"}),
+        (broken.Shared, {"runtime.episode_isolation", "runtime.tool_declaration_accuracy", "contract.bad_arguments"}),
+        (broken.Parrot, set()),
+        (broken.Obliging, {"runtime.tool_declaration_accuracy", "contract.bad_arguments"}),
+        (broken.Careless, {LEAKS, "data.coverage"}),
+        (broken.Careful, {"data.coverage"}),
+        (broken.Routine, {"data.template"}),
+        (broken.Leaky, {"data.same", "data.near", "data.template", "semantic.canary_floor"}),
+        (broken.Terse, set()),
+        (broken.Misleading, {"data.words"}),
+        (broken.Monotonous, {"data.variety", "semantic.canary_floor"}),
+        (hostile.Numbered, {"contract.answers", "contract.digest"}),
+        (hostile.Unnumbered, {"contract.answers", "contract.construct", "semantic.oracle_max"}),
+        (hostile.Brittle, {"contract.bad_arguments", "runtime.tool_declaration_accuracy"}),
+        (hostile.Blind, {"contract.digest"}),
+    ],
+)
+def test_fault_is_found_by_its_checks(kind: type[Environment], faults: set[str]) -> None:
+    found = violations(kind(), 4, *QUICK)
+    assert set(found) == faults, f"{kind.__doc__} {found}"
+    assert all(0 < len(evidence) <= SHOWN for evidence in found.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (broken.Prompting, "the first message contains the right value of answer"),
+        (broken.Hinting, "the tools that it offers contain the right value of answer"),
+        (
+            broken.Careless,
+            "read_file(grader/expected.json) shows the right value of answer, which its reference does not read",
+        ),
+        (broken.Talkative, "the answer to a wrong value of answer contains the right one"),
+    ],
+)
+def test_leak_is_reported_with_the_text_that_shows_it(kind: type[Environment], text: str) -> None:
+    found = only(kind, LEAKS)
+    assert found.number == 8 and all(line.endswith(f": {text}") for line in found.evidence), found.evidence
+
+
+def test_panel_of_known_templates_is_reported() -> None:
+    assert only(broken.Routine, "data.template").evidence == [
+        "validation: 8 of 8 tasks have a template of seed, 4 of them “sum_2: answer” (4 in seed)"
+    ]
+    assert only(broken.Uniform, "data.template").number == 0
+
+
+def test_tool_that_no_exploration_reaches_is_named_with_the_reason() -> None:
+    assert only(tracker.Secret, "data.coverage").evidence[:4] == [
+        "no exploration of 4 reached lost: no value is known for lost",
+        "no exploration of 4 reached unlock: no value is known for unlock",
+        "the schema of lost is not understood: the reference #/$defs/Lost leads nowhere",
+        "no reference of the training split calls column",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "check", "reason"),
+    [
+        (broken.Silent, "data.coverage", "RuntimeError: no tools today"),
+        (hostile.Taskless, "semantic.oracle_max", "is not a Task"),
+    ],
+)
+def test_check_that_raises_is_a_finding_and_the_others_go_on(kind: type[Environment], check: str, reason: str) -> None:
+    found = violations(kind(), 4, check, "contract.members")
+    (evidence,) = found.pop(check)
+    assert reason in evidence
+    assert not found or kind is hostile.Taskless
+
+
+def test_part_of_a_name_chooses_checks_and_an_unknown_name_is_an_error() -> None:
+    assert chosen(["data.near", "runtime"], CHECKS) == [
+        key for key in CHECKS if key.startswith(("runtime", "data.near"))
+    ]
+    assert chosen([], CHECKS) == list(CHECKS)
+    with pytest.raises(CoevolveError, match=r"--only: no check data\.varied; expected some of: .*data\.variety"):
+        chosen(["data.varied"], CHECKS)
+
+
+@pytest.mark.parametrize(("environment", "count"), [(Miniworld(), 10), (Quiz(), 3)])
+@pytest.mark.parametrize("check", PROMISES)
+def test_environment_keeps_the_contract(check: str, environment: Environment, count: int) -> None:
+    """The second constructs its tasks."""
+    assert violations(environment, count, check) == {}
+
+
+def another(goal: str, seed: int) -> Task:
+    """A task of this goal that ignores the seed."""
+    return Quiz().construct(goal, random.randrange(10**9))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"construct": another}, "construct() returns different tasks for the same seed"),
+        ({"goals": ("sum_2", "sum_3")}, "sum_3"),
+        ({"construct": lambda goal, seed: replace(Quiz().construct(goal, seed), tags=[])}, "without this tag"),
+        ({"construct": lambda goal, seed: replace(Quiz().construct(goal, seed), turns=["add"])}, "its world says"),
+        ({"construct": lambda goal, seed: replace(Quiz().construct(goal, seed), reference=[[]])}, "reference"),
+    ],
+)
+def test_wrongly_constructed_task_is_found(changed: Mapping[str, Any], said: str) -> None:
+    quiz = Quiz()
+    vars(quiz).update(changed)
+    evidence = violations(quiz, 2, "contract.construct")["contract.construct"]
+    assert any(said in line for line in evidence), evidence
+
+
+class Generous(MiniworldSession):
+    def score(self) -> Score:
+        return Score(1.0)
+
+
+class Lenient(MiniworldSession):
+    def step(self, call: ToolCall) -> Observation:
+        return replace(super().step(call), error=False)
+
+
+class Forgetful(MiniworldSession):
+    opened = 0
+
+    def step(self, call: ToolCall) -> Observation:
+        Forgetful.opened += 1
+        return replace(super().step(call), content=str(Forgetful.opened))
+
+
+class Fickle(MiniworldSession):
+    scored = 0
+
+    def score(self) -> Score:
+        Fickle.scored += 1
+        return replace(super().score(), checks={str(Fickle.scored): True})
+
+
+@pytest.mark.parametrize(
+    ("session", "check"),
+    [
+        (Generous, "semantic.floor_gap"),
+        (Generous, "runtime.episode_isolation"),
+        (Lenient, "runtime.tool_declaration_accuracy"),
+        (Lenient, "contract.bad_arguments"),
+        (Forgetful, "runtime.episode_determinism"),
+        (Fickle, "contract.answers"),
+    ],
+)
+def test_broken_promise_is_found(session: Any, check: str) -> None:
+    assert violations(Around(session), 3, check)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"capacity": 0},
+        {"panels": ["test"]},
+        {"fingerprint": ""},
+        {"goals": ["sum_2"]},
+        {"quarantine": ["1"]},
+        {"phrasebook": {}},
+        {"open": lambda: object()},
+        {"category": lambda task: 1},
+        {"scenario": lambda task: ""},
+        {"fresh_world": lambda task, seed: None},
+        {"fresh_world": lambda task, seed: {}},
+    ],
+)
+def test_member_of_a_wrong_type_is_found(changed: Mapping[str, Any]) -> None:
+    world = Miniworld()
+    vars(world).update(changed)
+    assert violations(world, 1, "contract.members")
