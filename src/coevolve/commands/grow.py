@@ -19,7 +19,7 @@ prompts, which may begin with examples, the last request counts. Names in traces
 task has such a name, the request decides. The command leaves out all other rollouts, also those with an unknown id. The
 first lines of its output count them.
 
-DIR gets tasks.jsonl, verdicts.jsonl, signals.jsonl, lineage.jsonl, skipped.jsonl and index.html.
+DIR gets tasks.jsonl, verdicts.jsonl, signals.jsonl, lineage.jsonl, skipped.jsonl, validation/, data_docs/ and index.html.
 After an interruption, the same command continues. docs/your-trainer.md shows an example for each trainer.
 """
 

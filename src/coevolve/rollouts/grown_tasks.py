@@ -1,18 +1,20 @@
 """Grow verified tasks from the rollouts of any trainer: signals, exploration, synthesis, verification, selection.
 
 The steps are the functions of the stages with the same names. They need no DVC and no params.yaml. The same inputs give
-the same bytes. After a kill, the finished steps and all paid replies are kept in ``work``.
+the same bytes, except for Great Expectations' pages in data_docs, which hold the time of day. After a kill, the finished
+steps and all paid replies are kept in ``work``.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.code_digest import code_of
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, install
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.io import read_json, read_jsonl, read_tasks, write_json, write_jsonl
 from coevolve.core.progress import bar
@@ -41,6 +43,8 @@ from coevolve.stages.explore.exploration_plan import carry_out, plan
 from coevolve.stages.signals.extract import extract, task_ids
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.synthesizer import candidates_of, wording
+from coevolve.stages.validate.config import Floor, Validate
+from coevolve.stages.validate.validation import validate, write
 from coevolve.stages.verify.candidates import Tasks, tasks_of
 from coevolve.stages.verify.judge import Judged, PassCount, accepted, unchecked, verify
 from coevolve.stages.verify.library import Library
@@ -81,6 +85,10 @@ def grow(
     overlaps ``panels``, by default the environment's own. ``options`` are the fields of ``GrowOptions``.
     """
     chosen = GrowOptions(**options)
+    if find_spec("great_expectations") is None:  # validation is the last step
+        raise CoevolveError(
+            f"grow validates its tasks with Great Expectations, which is not installed; run `{install('train')}`"
+        )
     world = make(environment)
     rows, files = rollout_files(rollouts, chosen.format)
     known_tasks = tasks_of(known, environment) if known is not None else list(world.tasks("seed"))
@@ -144,7 +152,7 @@ class _Growth:
             "explore": (self.explore, [work / "explorations.jsonl"]),
             "synthesize": (self.synthesize, [work / "candidates.jsonl"]),
             "verify": (self.verify, [work / "accepted.jsonl", work / "verdicts.jsonl"]),
-            "select": (self.select, [out / "verdicts.jsonl", out / "tasks.jsonl"]),
+            "select": (self.select, [out / "validation", out / "verdicts.jsonl", out / "tasks.jsonl"]),
         }
         told: dict[str, list[str]] = {}
         for name, (step, files) in steps.items():
@@ -266,17 +274,22 @@ class _Growth:
                     solved = solved_kinds(self.known, table.attempts())
             judged = select(judged, config.select, shares_of(self.world), solved)
             remarks = notes(judged, config.select.keep, len(self.world.tools()))
-        chosen = accepted(judged)
+        rows = [asdict(task) for task in accepted(judged)]
+        held_out = {task.task_id for panel in self.panels.values() for task in panel}
+        limits = Validate(tasks=Floor(limit=1, critical=1))
+        validation = validate(rows, self.world, held_out, limits, self.folder / "data_docs", (), "seed", {})
+        write(self.folder / "validation", validation, f"{options.count} tasks of {self.name}")
         write_jsonl(self.folder / "verdicts.jsonl", (one.verdict for one in judged))
-        write_jsonl(file, chosen)
-        lines = [f"{len(chosen)} tasks of {len({task.family for task in chosen})} families in {file}", *remarks]
+        write_jsonl(file, validation.tasks)
+        count = len(validation.tasks)
+        lines = [f"{count} tasks of {len(validation.families)} families in {file}", *remarks]
         if failures:
             lost = sum(count.played - count.episodes for count in counts.values())
             lines.append(
                 f"{len(failures)} requests to the policy got no reply, and {lost} episodes count in no pass rate; the first "
                 f"reason: {one_line(failures[0])}"
             )
-        if len(chosen) < options.count:
+        if count < options.count:
             page_file = self.folder / "index.html"
             lines.append(f"{options.count} tasks were asked for; read {page_file} for what was rejected")
         return lines

@@ -21,11 +21,12 @@ MADE = ROOT / "tests/unit/rollouts/made"
 KNOWN = MADE / "tasks.jsonl"
 COUNT = 6
 STEPS = ("read", "signals", "explore", "synthesize", "verify", "select")
+VARIES = ("data_docs", "work")  # Great Expectations' pages hold the time of day
 
 
 def content(folder: Path) -> dict[str, bytes]:
     files = (file for file in folder.rglob("*") if file.is_file())
-    return {str(name): file.read_bytes() for file in files if (name := file.relative_to(folder)).parts[0] != "work"}
+    return {str(name): file.read_bytes() for file in files if (name := file.relative_to(folder)).parts[0] not in VARIES}
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +62,7 @@ def test_page_shows_the_tasks_and_needs_no_network(grown: Grown) -> None:
     page = (grown.folder / "index.html").read_text()
     assert all(task.task_id in page for task in grown.tasks)
     assert "http" not in page.replace("http-equiv", "") and "<script" not in page
+    assert (grown.folder / "validation/report.md").exists() and (grown.folder / "data_docs/index.html").exists()
 
 
 @pytest.mark.parametrize("done", [1, 5])
@@ -194,3 +196,10 @@ def test_second_command_in_the_same_folder_is_a_one_line_error(tmp_path: Path) -
         pytest.raises(CoevolveError, match="another process works here"),
     ):
         grow(MADE / "verl", "miniworld", known=KNOWN, out=tmp_path)
+
+
+def test_missing_extra_is_a_one_line_error_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coevolve.rollouts.grown_tasks.find_spec", lambda name: None)
+    with pytest.raises(CoevolveError, match=r"Great Expectations, .* run `pip install 'coevolve\[train\]'`"):
+        grow(MADE / "verl", "miniworld", known=KNOWN, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
