@@ -87,11 +87,14 @@ def learn(environment: Environment, tasks: Sequence[Task], trajectories: Sequenc
             last[chain[-1].name] += 1
     session.close()
     knowledge.reading -= knowledge.changing
+    shown = (
+        set(knowledge.values) if knowledge.manner else set()
+    )  # an agent may mistake one argument's value for another's
     for trajectory in trajectories:
         calls = [call for call in trajectory.calls if call.ok and not fruitless(call.observation)]
         for position, call in enumerate(calls):
             for key, value in call.arguments.items():
-                if grounded(key, value, trajectory, calls, position):
+                if (call.name, key) not in shown and grounded(key, value, trajectory, calls, position):
                     _note(knowledge, calls, position, key, value)
     if last and last.most_common(1)[0][1] == len(own):
         knowledge.terminal = last.most_common(1)[0][0]

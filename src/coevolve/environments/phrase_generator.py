@@ -90,7 +90,7 @@ def instruct(
         opener = opener if opener == "now" else ""
     if opener == "please" and closer == "please":
         closer = ""
-    return " ".join(filter(None, (opener, _joined(parts, rng.choice(book.connectives), book), closer)))
+    return " ".join(filter(None, (opener, _joined(parts, rng.choice(book.connectives), book, chain), closer)))
 
 
 def instructions(
@@ -99,7 +99,7 @@ def instructions(
     """A pattern of all texts of ``instruct`` for the calls at ``asks`` and then ``question``."""
     listener = _Listener()
     connective = listener.one_of([listener.plain(one) for one in book.connectives])
-    goals = _joined(_parts(chain, asks, question, book, listener), connective, book)
+    goals = _joined(_parts(chain, asks, question, book, listener), connective, book, chain)
     opener, closer = (
         listener.one_of([listener.plain(phrase) for phrase in phrases if phrase] or ["(?!)"])
         for phrases in (book.openers, book.closers)
@@ -107,12 +107,17 @@ def instructions(
     return re.compile(f"(?:{opener} )?{goals}(?: {closer})?", re.IGNORECASE)
 
 
-def _joined(parts: Sequence[str], connective: str, book: Phrasebook) -> str:
+def _joined(parts: Sequence[str], connective: str, book: Phrasebook, chain: Sequence[CallOutcome]) -> str:
     if book.complete or len(parts) == 1:
         return connective.join(parts)
     ends = re.compile(r"\\?[.!]$")
     first, *others = (part if number == len(parts) - 1 else ends.sub("", part) for number, part in enumerate(parts))
-    lower = [part if re.match(r"I\b|[A-Z]{2}", part) else part[:1].lower() + part[1:] for part in others]
+    given = (value for call in chain for _, value in [*paths(call.arguments), *observed(call.observation)])
+    names = tuple(value for value in given if isinstance(value, str) and value)
+    lower = [
+        part if re.match(r"I\b|[A-Z]{2}", part) or part.startswith(names) else part[:1].lower() + part[1:]
+        for part in others
+    ]
     return connective.join([", ".join([first, *lower[:-1]]), lower[-1]])
 
 
@@ -275,7 +280,7 @@ def _thing(noun: str, origin: Origin, lookup: CallOutcome) -> str:
     finds = noun in re.sub(
         r"s\b", "", spaced(lookup.name)
     )  # whether it finds such things, and not other things that hold them
-    if things and finds and keys[0].endswith(("name", "title")):
+    if things and (len(noun) < 3 or (finds and keys[0].endswith(("name", "title")))):  # `where_is` ends with no noun
         thing = things
     elif things and finds and keys[0] in (noun, *SOUGHT):
         thing = f"the {noun} {things}"
@@ -419,7 +424,7 @@ def _listed(things: Sequence[str]) -> str:
 def sentence_of(name: str, description: str) -> str:
     """What a tool does as an imperative in plain words, from the first sentence of its description, or from its name."""
     words = " ".join(re.sub(r"`|\b(?=\w*[a-z])\w+_\w+\b", lambda one: spaced(one[0]).strip("`"), description).split())
-    first = re.split(r"[.;:](?:\s|$)| \(|,? (?:and )?returns?\b|, (?:or|with) | [-–—]+ ", words)[0].strip()
+    first = re.split(r"[.;:](?:\s|$)| \(|,? (?:and )?returns?\b|, (?:or|with|which) | [-–—]+ ", words)[0].strip()
     verb, _, rest = first.partition(" ")
     if not rest or not verb.isalpha():
         return spaced(name)

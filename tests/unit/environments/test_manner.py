@@ -9,8 +9,10 @@ import pytest
 
 from coevolve.core.seeding import rng_for
 from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.chains import replay
-from coevolve.environments.environment import Environment
+from coevolve.environments.environment import Environment, Phrasebook
+from coevolve.environments.knowledge import learn
 from coevolve.environments.manner import manner_of, phrases_of
 from coevolve.environments.methods import MethodEnvironment, Question
 from coevolve.environments.phrase_generator import Undescribable, instruct, instructions, sentence_of
@@ -164,6 +166,45 @@ def test_second_mention_is_not_described_again() -> None:
     assert words.endswith("cancel that order")
 
 
+def test_names_keep_their_capitals_where_requests_are_joined() -> None:
+    asked = ("Bo Lund wants to cancel.", [FIND, call("cancel", order_id="o-1")])
+    chain = chain_of(orders(asked), call("cancel", order_id="o-0"), *asked[1])
+    words = instruct(chain, [0, 2], None, phrases_of(orders(asked)), rng_for("words", 0))
+    assert re.fullmatch(r"[Cc]ancel order o-0(?: and |, then )Bo Lund wants to cancel\.?", words), words
+
+
+class Garden:
+    def where_is(self, crop: str) -> dict[str, str]:
+        """Look up where a crop grows."""
+        return {"bed": f"{crop} bed", "crop": crop}
+
+    def water(self, bed: str) -> str:
+        """Water a bed."""
+        return bed
+
+
+class Gardening(Orders):
+    name, simulator = "gardening", Garden
+
+
+def test_lookup_whose_name_ends_with_no_noun_is_described_by_its_value() -> None:
+    task = Task.create("gardening", "seed", [""], {}, [[call("where_is", crop="mint"), call("water", bed="mint bed")]])
+    with closing(Gardening().open()) as session:
+        chain, _, _ = replay(session, task)
+    words = instruct(chain, [1], None, Phrasebook(revealed=("water.bed",)), rng_for("words", 0))
+    assert "the bed of mint" in words
+
+
+def test_value_that_the_agent_gave_to_another_argument_is_not_known() -> None:
+    asked = ("set the priority of order o-1 to high", [call("set_priority", order_id="o-1", priority="high")])
+    [task] = orders(asked).tasks("seed")
+    calls = [CallOutcome("set_priority", {"order_id": "o-1", "priority": "order"}, True, "ok")]
+    played = Trajectory(
+        "a", task.task_id, 0, 0, 0, 0, [{"role": "user", "content": asked[0]}], calls, 0.0, StopReason.DONE
+    )
+    assert learn(orders(asked), [task], [played]).values["set_priority", "priority"] == ["high"]
+
+
 @pytest.mark.parametrize(
     ("calls", "words"),
     [
@@ -184,6 +225,7 @@ def test_tool_that_no_task_uses_is_described_by_what_it_does(calls: list[ToolCal
         ("getUser", "", "get user"),
         ("search", "Searches `order_id` by words; at most ten.", "search order id by words"),
         ("book", "Say who has a book, and return the loan.", "tell me who has a book"),
+        ("load", "Load a parcel on a van, which takes it off its rack.", "load a parcel on a van"),
     ],
 )
 def test_description_of_a_tool_becomes_an_imperative(name: str, description: str, sentence: str) -> None:
