@@ -50,7 +50,7 @@ def test_card_names_the_run_of_any_dataset(project: Project, tmp_path: Path) -> 
         project.run("coevolve", "export", *words, "--out", str(out))
         assert f"Run: {run}" in (out / "README.md").read_text(), words
     file = project.folder / "scratch/audits/miniworld/audit.json"
-    project.run("coevolve", "env", "audit", "miniworld", "--tasks", "1", check=False)
+    project.run("coevolve", "env", "check", "miniworld", "--tasks", "1", check=False)
     audit = json.loads(file.read_text())
     file.write_text(json.dumps({**audit, "fingerprint": "an older miniworld"}))
     project.run("coevolve", "export", "tasks", "--out", str(tmp_path / "older"))

@@ -44,7 +44,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
 
 
-@pytest.mark.parametrize("arguments", [["show", "rude"], ["doctor", "rude", "--tasks", "1"]])
+@pytest.mark.parametrize("arguments", [["show", "rude"], ["check", "rude", "--tasks", "1", "--only", "contract"]])
 def test_environment_texts_cannot_drive_the_terminal(site: None, arguments: list[str]) -> None:
     done = coevolve("env", *arguments)
     assert "rude" in done.stdout, done.stderr
@@ -55,8 +55,8 @@ def test_environment_texts_cannot_drive_the_terminal(site: None, arguments: list
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["audit", "miniworld", "--tasks", "-5"], "--tasks: '-5' is not a whole number of at least 1"),
-        (["audit", "miniworld", "--only", "data.varied"], "--only: no check data.varied"),
+        (["check", "miniworld", "--tasks", "-5"], "--tasks: '-5' is not a whole number of at least 1"),
+        (["check", "miniworld", "--only", "data.varied"], "--only: no check data.varied"),
     ],
 )
 def test_invalid_argument_is_a_one_line_error(arguments: list[str], reason: str) -> None:
