@@ -9,7 +9,9 @@ from coevolve.cli import parser
 from coevolve.commands import export
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_jsonl
+from coevolve.environments import registry
 from coevolve.environments.registry import make
+from tests.unit.environments.tracker import Tracker
 
 TASKS = list(make("miniworld").tasks("seed")[:5])
 
@@ -17,6 +19,7 @@ TASKS = list(make("miniworld").tasks("seed")[:5])
 @pytest.fixture(autouse=True)
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(registry.REGISTERED, "tracker", Tracker)
     write_jsonl(tmp_path / "accepted.jsonl", TASKS)
     return tmp_path
 
@@ -39,10 +42,10 @@ def test_export_writes_the_references_of_a_file_and_a_card(outside: Path) -> Non
     ("words", "message"),
     [
         (["sft", "--tasks", "accepted.jsonl"], "params.yaml: no such file"),
-        (["sft", "--tasks", "accepted.jsonl", "--environment", "sql"], "belongs to environment 'miniworld'"),
-        (["sft", "--tasks", "none.jsonl", "--environment", "sql"], "none.jsonl: no such file"),
+        (["sft", "--tasks", "accepted.jsonl", "--environment", "tracker"], "belongs to environment 'miniworld'"),
+        (["sft", "--tasks", "none.jsonl", "--environment", "tracker"], "none.jsonl: no such file"),
         (["tasks", "--tasks", "accepted.jsonl"], "--tasks: works only with sft"),
-        (["sft", "--environment", "sql"], "--environment: works only with --tasks"),
+        (["sft", "--environment", "tracker"], "--environment: works only with --tasks"),
         (["sft", "--tasks", "accepted.jsonl", "--successes"], "remove --successes"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from coevolve.environments import registry
 from coevolve.environments.registry import make
 from coevolve.stages.explore.exploration_plan import carry_out, plan
 from coevolve.stages.schema import load
@@ -13,8 +14,9 @@ CONFIG = PARAMS.explore.model_copy(update={"explorations": 8})
 
 
 @pytest.mark.parametrize("guidance", ["signals", "random", "coverage", "generator"])
-def test_environment_without_tasks_explores_nothing(guidance: str) -> None:
-    both, config = make("0.5*miniworld+0.5*sql"), CONFIG.model_copy(update={"guidance": guidance})
+def test_environment_without_tasks_explores_nothing(guidance: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.REGISTERED, "tracker", Tracker)
+    both, config = make("0.5*miniworld+0.5*tracker"), CONFIG.model_copy(update={"guidance": guidance})
     tasks = make("miniworld").tasks("seed")[:4]
     (only,) = plan(both, tasks, [], [], [], config, 0, 0)
     assert only.environment.name == "miniworld"
