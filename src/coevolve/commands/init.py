@@ -162,7 +162,7 @@ def _write(project: Path, environment: "Environment", args: argparse.Namespace) 
 
 
 def needed(environment: "Environment", own: bool) -> dict[str, Any]:
-    """The values that fit ``environment``: a panel, rules for its words, and its tasks and no average with policies/0 if it is ``own``."""
+    """The values that fit ``environment``: a panel and rules for its words; if it is ``own``, also tasks and `train.keep_base`."""
     from coevolve.environments.environment import Environment
 
     kind = type(environment)

@@ -87,9 +87,8 @@ def learn(environment: Environment, tasks: Sequence[Task], trajectories: Sequenc
             last[chain[-1].name] += 1
     session.close()
     knowledge.reading -= knowledge.changing
-    shown = (
-        set(knowledge.values) if knowledge.manner else set()
-    )  # an agent may mistake one argument's value for another's
+    # an agent may give an argument the value of another, so those that tasks show learn no value from it
+    shown = set(knowledge.values) if knowledge.manner else set()
     for trajectory in trajectories:
         calls = [call for call in trajectory.calls if call.ok and not fruitless(call.observation)]
         for position, call in enumerate(calls):

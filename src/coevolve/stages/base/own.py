@@ -38,11 +38,8 @@ from coevolve.stages.base.tokenizer import GLUE, build
 from coevolve.stages.train.reference_tokens import replayed
 
 ROUNDS, ABLE = 2, 0.7  # most passes over right demonstrations, and the success that ends them: some minutes on one core
-COPYING, STEPS, RATE = (
-    0.4,
-    0.8,
-    3,
-)  # factors of steps and of the learning rate of a policy that starts from random weights
+COPYING, STEPS = 0.4, 0.8  # factors of the steps of copying and of demonstrations: the policy can copy already
+RATE = 3  # factor of the learning rate of a policy that starts from random weights
 NOISE = 0.02  # standard deviation, so that words with the embedding of the same value differ
 SYMBOLS = string.ascii_letters + string.digits * 4 + " -_.@"
 DRILLS = 0.1  # share of demonstrations that call a tool which no reference calls
@@ -105,7 +102,8 @@ def make(config: Base, folder: Path, own: Own) -> None:
 
     for number in range(ROUNDS):
         learn_from("right demonstrations", config.demonstration_steps, RATE * config.learning_rate, number, reference)
-        able = sum(solved()) / len(held)
+        outcomes = solved()
+        able = sum(outcomes) / len(held)
         print(f"right demonstrations: the policy solves {able:.2f} of {len(held)} held-out training tasks")
         if able >= ABLE:
             break
@@ -113,10 +111,11 @@ def make(config: Base, folder: Path, own: Own) -> None:
     episodes = rollout(erring, environment, [RolloutRequest(task, 0) for task in tasks], limits)
     wrong = {episode.trajectory.task_id: episode.trajectory.messages for episode in episodes}
     for number in range(ROUNDS if config.unreliable_steps else 0):
-        if not (more := weaknesses(held, solved(), config.seed)):
+        if not (more := weaknesses(held, outcomes, config.seed)):
             break
         weak |= more
         learn_from("unreliable demonstrations", config.unreliable_steps, config.learning_rate, number, unreliable)
+        outcomes = solved()
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
