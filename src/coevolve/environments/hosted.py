@@ -35,9 +35,8 @@ class Hosted:
     each: int = 16  # sessions that share a process
     seconds: float = 60.0  # time limit of a call
     memory: int = 0  # bytes of a process; 0: no limit
-    beside: bool = (
-        False  # the packages stand beside coevolve's, without dependencies, instead of in an environment of their own
-    )
+    # the packages stand beside coevolve's, without dependencies, instead of in an environment of their own
+    beside: bool = False
     after: tuple[str, ...] = ()  # a program of the virtual environment that completes the installation
     within: tuple[tuple[str, str], ...] = ()  # variables for that program that name folders of the virtual environment
 
