@@ -8,7 +8,6 @@ their rows. One process writes the trajectories.
 """
 
 import logging
-import math
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -44,11 +43,9 @@ from coevolve.stages.train.batch import columns, deal, shared
 from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.curriculum import Step, stream
-from coevolve.stages.train.engine_gap import differences, gap
 from coevolve.stages.train.groups import Gathered, Group, attempts, check_acts, gather, requests
 from coevolve.stages.train.grpo import Grpo
 from coevolve.stages.train.learner import Job, Log, Settings, anchor
-from coevolve.stages.train.lora import adapters
 from coevolve.stages.train.parallel_grpo import RowPart, Team, TrainingReplica, make_learner, scored_pass
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.saving import finish
@@ -60,7 +57,7 @@ from coevolve.stages.train.shared_prefix import (
     shares,
     tell_obstacle,
 )
-from coevolve.stages.train.trl_arguments import alone, common, weights_dtype
+from coevolve.stages.train.trl_arguments import adapters, alone, common, weights_dtype
 
 BUCKETS = 6  # parts of a batch, divided by length
 SERVER_PATIENCE = 240.0  # seconds to wait for a vLLM server
@@ -229,17 +226,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         )
         self._rows = columns(rows, logprobs=self.use_vllm)
         result: dict[str, Any] = super()._generate_and_score_completions([dict(inputs[0]) for _ in rows])
-        if self.use_vllm:
-            self._measure_engine(step, result)
         return result
-
-    def _measure_engine(self, step: int, result: dict[str, Any]) -> None:
-        """Add the differences between the engine and the learner, over all processes, to the metrics of the step."""
-        written = result["completion_mask"] * result["tool_mask"]
-        own = differences(result["old_per_token_logps"], result["sampling_per_token_logps"], written)
-        everywhere = self.accelerator.gather(self.accelerator.pad_across_processes(own, pad_index=math.nan))
-        if self.accelerator.is_main_process:
-            self._steps.add(step, gap(everywhere))
 
     def _whole_model(self) -> AbstractContextManager[Any]:
         """Gather sharded parameters in every process while episodes are sampled."""
