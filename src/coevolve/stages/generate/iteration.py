@@ -21,9 +21,8 @@ from coevolve.policies.policy import Conversation, Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits
 from coevolve.stages.generate.config import Generate
-from coevolve.stages.generate.rewards import weights
+from coevolve.stages.generate.rewards import updated, weights
 from coevolve.stages.generate.spec import Spec, SpecRequest, Tools, parse, seeds, seldom, system, tools
-from coevolve.stages.generate.spec_outcomes import updated
 from coevolve.stages.generator.tiny_generator import knows_specs
 from coevolve.stages.train.learner import Job, Shared
 

@@ -22,7 +22,7 @@ from coevolve.environments.fingerprint import fingerprint_of, open_environment
 from coevolve.environments.mixture import shares_of
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
-from coevolve.stages.generate.spec_outcomes import settled, with_generator
+from coevolve.stages.generate.rewards import settled, with_generator
 from coevolve.stages.schema import Params
 from coevolve.stages.verify.judge import Judged, accepted, read_lines, summary, verify
 from coevolve.stages.verify.library import Library

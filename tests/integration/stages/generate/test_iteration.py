@@ -16,8 +16,8 @@ from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.generate.config import Generate
 from coevolve.stages.generate.iteration import Generated, GeneratorContext, Plan, generate
+from coevolve.stages.generate.rewards import ACCEPTED
 from coevolve.stages.generate.spec import Spec, SpecRequest, named, seldom
-from coevolve.stages.generate.spec_outcomes import ACCEPTED
 from coevolve.stages.generate.stage import summary
 from tests.unit.stages.generate.small import OWN, TASKS, TOOLS, shared
 from tests.unit.stages.train.small import ACTING, WORLD, killed, outputs
