@@ -44,7 +44,7 @@ from coevolve.stages.signals.extract import extract, task_ids
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.synthesizer import candidates_of, wording
 from coevolve.stages.validate.config import Floor, Validate
-from coevolve.stages.validate.validation import validate, write
+from coevolve.stages.validate.validation import validate
 from coevolve.stages.verify.candidates import Tasks, tasks_of
 from coevolve.stages.verify.judge import Judged, PassCount, accepted, unchecked, verify
 from coevolve.stages.verify.library import Library
@@ -278,7 +278,7 @@ class _Growth:
         held_out = {task.task_id for panel in self.panels.values() for task in panel}
         limits = Validate(tasks=Floor(limit=1, critical=1))
         validation = validate(rows, self.world, held_out, limits, self.folder / "data_docs", (), "seed", {})
-        write(self.folder / "validation", validation, f"{options.count} tasks of {self.name}")
+        write_jsonl(self.folder / "validation/quarantine.jsonl", validation.quarantine)
         write_jsonl(self.folder / "verdicts.jsonl", (one.verdict for one in judged))
         write_jsonl(file, validation.tasks)
         count = len(validation.tasks)

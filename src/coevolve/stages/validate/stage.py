@@ -1,8 +1,8 @@
 """Stage `validate`: check iteration t, and the next dataset, which is the old one plus the accepted tasks, with Great Expectations.
 
-It omits tasks that a reviewer rejects. Writes data/next/tasks.jsonl, data/next/validation with report.md and quarantine.jsonl,
+It omits tasks that a reviewer rejects. Writes data/next/tasks.jsonl, data/next/validation/quarantine.jsonl,
 data/t/indicators.jsonl, and Data Docs in data/next/data_docs. If an indicator or the dataset passes a critical limit
-of section `validate` of params.yaml, the pipeline stops after the report is written, before the next iteration trains on it.
+of section `validate` of params.yaml, the pipeline stops after these pages are written, before the next iteration trains on it.
 """
 
 import shutil
@@ -19,7 +19,7 @@ from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.schema import Params
 from coevolve.stages.validate.indicators import STEP_KEYS, measure, notes, refused
-from coevolve.stages.validate.validation import validate, write
+from coevolve.stages.validate.validation import validate
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def main(params: Params, t: int) -> None:
         params.tasks.split,
         {**measured, "refused": share},
     )
-    write(folder, validation, f"Dataset {t + 1} of {params.environment}")
+    write_jsonl(folder / "quarantine.jsonl", validation.quarantine)
     indicators = validation.indicators
     write_jsonl(Paths.indicators(t), indicators)
     past = [indicator for indicator in indicators if indicator.state != "ok"]
@@ -78,7 +78,7 @@ def main(params: Params, t: int) -> None:
     print(*(f"{one.state}: {one}" for one in past), *remarks, f"{Paths.indicators(t)}: {within}", sep="\n")
     if stop := validation.critical:
         raise CoevolveError(
-            f"iteration {t}: {stop}; the pipeline stops before it trains on this. Read data/{t} and {folder}/report.md, "
+            f"iteration {t}: {stop}; the pipeline stops before it trains on this. Read data/{t} and {docs}/index.html, "
             f"then fix the cause, or change validate.{stop.name}.critical in params.yaml"
         )
     write_jsonl(Paths.tasks(t + 1), validation.tasks)
