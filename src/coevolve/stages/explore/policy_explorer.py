@@ -7,7 +7,7 @@ no weakness, the explorer draws the task by the guidance's weights of its tools.
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from coevolve.core.records import Exploration
 from coevolve.core.task import Task
@@ -24,24 +24,16 @@ from coevolve.stages.explore.requests import Request
 AT_ONCE = 256  # requests per rollout
 
 
+@dataclass(frozen=True)
 class PolicyExplorer:
     """See ``coevolve.stages.explore.explorer.Explorer``."""
 
-    def __init__(
-        self,
-        environment: Environment,
-        policy: Policy | Replicas,
-        knowledge: Knowledge,
-        tasks: Sequence[Task],
-        limits: Limits,
-        max_calls: int,
-    ) -> None:
-        self._environment = environment
-        self._policy = policy
-        self._knowledge = knowledge
-        self._tasks = tasks
-        self._limits = limits
-        self._max_calls = max_calls
+    environment: Environment
+    policy: Policy | Replicas
+    knowledge: Knowledge
+    tasks: Sequence[Task]
+    limits: Limits
+    max_calls: int
 
     def explore(self, requests: Sequence[Request]) -> Iterator[Exploration]:
         for start in range(0, len(requests), AT_ONCE):
@@ -53,9 +45,9 @@ class PolicyExplorer:
                 )
                 for request in batch
             ]
-            episodes = rollout(self._policy, self._environment, rollouts, self._limits)
+            episodes = rollout(self.policy, self.environment, rollouts, self.limits)
             for request, episode in zip(batch, episodes, strict=True):
-                calls = accepted(episode.trajectory, self._knowledge)[: self._max_calls]
+                calls = accepted(episode.trajectory, self.knowledge)[: self.max_calls]
                 yield record(request, "policy", calls)
 
     def _with_task(self, request: Request) -> Request:
@@ -63,8 +55,8 @@ class PolicyExplorer:
         if request.signal is not None:
             return request
         rng = random.Random(request.seed)
-        task = draw_task(self._tasks, request.tools, rng)
-        return replace(request, task=task, world=self._environment.fresh_world(task, rng.randrange(2**62)))
+        task = draw_task(self.tasks, request.tools, rng)
+        return replace(request, task=task, world=self.environment.fresh_world(task, rng.randrange(2**62)))
 
 
 def make(config: Explore, means: Means) -> PolicyExplorer:
