@@ -130,13 +130,6 @@ def _vllm(config: Train, acting: PolicySection) -> dict[str, Any]:
     }
 
 
-def _engine(settings: Settings, job: Job) -> AbstractContextManager[None]:
-    """The block in which TRL opens its engine."""
-    if settings.train.vllm.mode != "colocate":
-        return nullcontext()
-    return colocated(engine_arguments(resolve(job.parent), settings.policy))
-
-
 class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
     """``GRPOTrainer`` whose batch holds the groups that ``gather`` kept, which may be fewer than ``tasks_per_step``."""
 
@@ -156,7 +149,8 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         replicas = _replicas(settings, job) if shared else None
         # TRL loads the KL anchor from this path
         arguments["model"].config._name_or_path = str(resolve(anchor(settings, job)))
-        with _engine(settings, job):
+        colocates = self._config.vllm.mode == "colocate"
+        with colocated(engine_arguments(resolve(job.parent), settings.policy)) if colocates else nullcontext():
             super().__init__(reward_funcs=_reward, rollout_func=_rollout, **arguments)
         self._may_share = shares(settings.train, settings.launch)
         if self.ref_model is not None and self._may_share:
