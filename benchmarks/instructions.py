@@ -72,8 +72,8 @@ def new_tasks(environment: Environment) -> list[Task]:
     params, config = load(Path("params.yaml")), Explore(explorations=EXPLORATIONS)
     panels = {name: environment.tasks(name) for name in environment.panels}
     with TemporaryDirectory() as folder, metered(params.endpoint, False, Path(folder), None) as meter:
-        plans = plan(environment, known, [], [], [], config, 0, SEED)
-        found, _ = carry_out(plans, config, params.policy, lambda: None, meter, lambda count: None)
+        planned = plan(environment, known, [], [], [], config, 0, SEED)
+        found, _ = carry_out(planned, config, params.policy, lambda: None, meter, lambda count: None)
         candidates = candidates_of(environment, known, found, Synthesize(), CANDIDATES, SEED, meter, lambda count: None)
         file = Path(folder) / "candidates.jsonl"
         write_jsonl(file, candidates)

@@ -27,7 +27,6 @@ from coevolve.core.workers import local
 from coevolve.endpoint.spending import metered
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import identity
-from coevolve.environments.mixture import shares_of
 from coevolve.environments.registry import make
 from coevolve.policies.loading import open_policy, playing
 from coevolve.policies.policy import Policy
@@ -40,7 +39,7 @@ from coevolve.rollouts.match_tasks import TaskMatch
 from coevolve.rollouts.rollout_formats import Source, read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options, RolloutFormat
 from coevolve.stages.explore.exploration_plan import carry_out, plan
-from coevolve.stages.signals.extract import extract, task_ids
+from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.synthesizer import candidates_of, wording
 from coevolve.stages.validate.config import Floor, Validate
@@ -196,8 +195,7 @@ class _Growth:
     def find_signals(self) -> list[str]:
         with open_table(self.work / "trajectories.parquet") as table:
             called = {tool for (tool,) in table.patterns(1)}
-            known = task_ids(self.known, self.name)
-            signals = list(extract(table, table.last_iteration(), self.options.signals, known))
+            signals = list(extract(table, table.last_iteration(), self.options.signals))
         write_jsonl(self.folder / "signals.jsonl", signals)
         kinds = [signal.kind for signal in signals]
         counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in self.options.kinds)
@@ -214,13 +212,13 @@ class _Growth:
             t = table.last_iteration()
         shown = {name for signal in signals for name in signal.trajectory_ids}
         evidence = read_trajectories(self.work / "trajectories.parquet", shown)
-        plans = plan(self.world, self.known, evidence, signals, [], config, t, self.options.seed)
+        planned = plan(self.world, self.known, evidence, signals, [], config, t, self.options.seed)
         with (
-            bar(sum(len(part.requests) for part in plans), "explore", "explorations") as progress,
+            bar(len(planned.requests), "explore", "explorations") as progress,
             self.meter("explore", config.explorer == "endpoint", progress) as meter,
         ):
             policy = partial(open_policy, Path(self.options.policy or ""), ACTING, 1.0)
-            found, notes = carry_out(plans, config, ACTING, policy, meter, progress.update)
+            found, notes = carry_out(planned, config, ACTING, policy, meter, progress.update)
         write_jsonl(self.work / "explorations.jsonl", found)
         return [f"{len(found)} of {config.explorations} explorations found something", *notes]
 
@@ -272,7 +270,7 @@ class _Growth:
             if counts:
                 with open_table(self.work / "trajectories.parquet") as table:
                     solved = solved_kinds(self.known, table.attempts())
-            judged = select(judged, config.select, shares_of(self.world), solved)
+            judged = select(judged, config.select, solved)
             remarks = notes(judged, config.select.keep, len(self.world.tools()))
         rows = [asdict(task) for task in accepted(judged)]
         held_out = {task.task_id for panel in self.panels.values() for task in panel}

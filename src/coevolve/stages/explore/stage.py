@@ -27,8 +27,8 @@ def main(params: Params, t: int) -> None:
     signals = read_jsonl(Paths.signals(t), Signal)
     trajectories = read_trajectories(Paths.trajectories(t))
     specs = read_jsonl(Paths.specs(t), Generation) if params.explore.guidance == "generator" else []
-    plans = plan(environment, tasks, trajectories, signals, specs, params.explore, t, params.seed)
-    total = sum(len(part.requests) for part in plans)
+    planned = plan(environment, tasks, trajectories, signals, specs, params.explore, t, params.seed)
+    total = len(planned.requests)
     uses_endpoint, folder = params.explore.explorer == "endpoint", Paths.requests(t, "explore")
     with (
         engine(params.compute, partial(fingerprint_of, params.environment)) as workers,
@@ -36,7 +36,7 @@ def main(params: Params, t: int) -> None:
         metered(params.endpoint, uses_endpoint, folder, progress) as meter,
     ):
         policy = partial(open_policy, Paths.policy(t + 1), params.policy, params.train.temperature, workers)
-        explorations, notes = carry_out(plans, params.explore, params.policy, policy, meter, progress.update)
+        explorations, notes = carry_out(planned, params.explore, params.policy, policy, meter, progress.update)
     write_jsonl(Paths.explorations(t), explorations)
     figures = {"explorations": len(explorations), **meter.costs()}
     write_summary(StageSummary("explore", t, figures, costs=list(figures), notes=meter.lost()))

@@ -13,7 +13,6 @@ from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories, write_trajectories
 from coevolve.environments.environment import Environment
-from coevolve.environments.mixture import shares_of
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits, RolloutRequest, rollout
@@ -52,7 +51,7 @@ class Rehearsal:
         count = config.steps * config.tasks_per_step * config.group_size
         with self._player(model, count, "pairs") as play:
             for step in range(config.steps):
-                now = Step.of(self.seed, self.iteration, step, config.tasks_per_step, shares_of(self.environment))
+                now = Step(self.seed, self.iteration, step, config.tasks_per_step)
                 tasks = islice(stream(self.tasks, records, config, now), config.tasks_per_step)
                 wanted = requests(enumerate(tasks), config.group_size, self.seed, self.iteration, step)
                 played = play(self.scratch / f"{step}.parquet", wanted)

@@ -2,14 +2,13 @@
 
 import os
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.attempts import attempt_of
 from coevolve.core.errors import CoevolveError
-from coevolve.core.hashing import content_hash
 from coevolve.core.io import missing
 from coevolve.core.records import Attempt
 from coevolve.core.success import SUCCESS_THRESHOLD
@@ -27,19 +26,8 @@ PART = 1_000_000  # rows to group at once
 class Table:
     """A table from ``open_table``. Several iterators may run at the same time, since each has its own cursor."""
 
-    def __init__(self, connection: "duckdb.DuckDBPyConnection", episodes: str = "episodes") -> None:
-        """``episodes`` names the table whose patterns are counted."""
+    def __init__(self, connection: "duckdb.DuckDBPyConnection") -> None:
         self._connection = connection
-        self._episodes = episodes
-
-    def of(self, tasks: Collection[str]) -> "Table":
-        """This table with the patterns of the episodes on these ``tasks`` only."""
-        name = f"episodes_{content_hash(sorted(tasks))}"
-        self._connection.execute(
-            f"CREATE TABLE IF NOT EXISTS {name} AS SELECT * FROM episodes WHERE list_contains($tasks, task_id)",
-            {"tasks": list(tasks)},
-        )
-        return Table(self._connection, name)
 
     def last_iteration(self) -> int:
         """The highest iteration among the trajectories; 0 without trajectories."""
@@ -124,7 +112,7 @@ class Table:
     def _unnested(self, order: int) -> str:
         """A query for every (trajectory_id, p0, p1, …) of ``order`` consecutive names."""
         parts = ", ".join(f"unnest(names[{i + 1}:{i - order}]) AS p{i}" for i in range(order))
-        return f"SELECT trajectory_id, {parts} FROM {self._episodes} WHERE len(names) >= {order}"
+        return f"SELECT trajectory_id, {parts} FROM episodes WHERE len(names) >= {order}"
 
     def _rows(self, query: str, parameters: dict[str, Any] | None = None) -> Iterator[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:

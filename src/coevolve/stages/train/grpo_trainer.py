@@ -30,7 +30,6 @@ from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
 from coevolve.core.workers import local
 from coevolve.environments.environment import Environment
-from coevolve.environments.mixture import shares_of
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Policy
 from coevolve.policies.pretrained import resolve
@@ -288,7 +287,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
             return [episodes[start : start + size] for start in range(0, len(episodes), size)]
 
         play_all = shared(play_groups, self.accelerator.process_index, self.accelerator.num_processes)
-        now = Step.of(job.seed, job.iteration, step, config.tasks_per_step, shares_of(self._environment))
+        now = Step(job.seed, job.iteration, step, config.tasks_per_step)
         tasks = iter(stream(job.tasks, self._records, config, now))
         gathered = gather(play_all, tasks, config.tasks_per_step, self._grpo.refill_rounds)
         played = [episode.trajectory for group in gathered.played for episode in group]

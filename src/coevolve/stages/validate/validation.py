@@ -17,7 +17,6 @@ from coevolve.core.expectations import Suites, Wanted, among, between, hashed, q
 from coevolve.core.io import flaw, parse
 from coevolve.core.task import SCHEMA_VERSION, Task
 from coevolve.environments.environment import Environment
-from coevolve.environments.mixture import shares_of
 from coevolve.stages.validate.config import LIMITS, Limit, Validate
 from coevolve.stages.validate.indicators import Indicator
 
@@ -46,7 +45,7 @@ def expectations(config: Validate, environment: Environment) -> Wanted:
         "has an id": ("ExpectColumnValuesToNotBeNull", {"column": "task_id"}),
         "id is a content hash": hashed("task_id"),
         "id is unique": among("copy", False),
-        "is of this environment": among("environment", *shares_of(environment)),
+        "is of this environment": among("environment", environment.name),
         "has a known schema version": among("schema_version", SCHEMA_VERSION),
         "instruction length": between("characters", 1, config.max_turn_characters),
         "reference length": between("calls", 1, config.max_calls),
