@@ -73,7 +73,7 @@ def new_tasks(environment: Environment) -> list[Task]:
     panels = {name: environment.tasks(name) for name in environment.panels}
     with TemporaryDirectory() as folder, metered(params.endpoint, False, Path(folder), None) as meter:
         planned = plan(environment, known, [], [], [], config, 0, SEED)
-        found, _ = carry_out(planned, config, params.policy, lambda: None, meter, lambda count: None)
+        found, _ = carry_out(planned, config, params.policy, meter, lambda count: None)
         candidates = candidates_of(environment, known, found, Synthesize(), CANDIDATES, SEED, meter, lambda count: None)
         file = Path(folder) / "candidates.jsonl"
         write_jsonl(file, candidates)

@@ -28,7 +28,7 @@ from coevolve.endpoint.spending import metered
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
-from coevolve.policies.loading import open_policy, playing
+from coevolve.policies.loading import playing
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits
@@ -217,8 +217,7 @@ class _Growth:
             bar(len(planned.requests), "explore", "explorations") as progress,
             self.meter("explore", config.explorer == "endpoint", progress) as meter,
         ):
-            policy = partial(open_policy, Path(self.options.policy or ""), ACTING, 1.0)
-            found, notes = carry_out(planned, config, ACTING, policy, meter, progress.update)
+            found, notes = carry_out(planned, config, ACTING, meter, progress.update)
         write_jsonl(self.work / "explorations.jsonl", found)
         return [f"{len(found)} of {config.explorations} explorations found something", *notes]
 

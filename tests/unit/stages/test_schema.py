@@ -71,8 +71,8 @@ def edited(tmp_path: Path, **changes: object) -> Path:
         ({"explore__guidance": "generator"}, "explore.guidance: generator and generate.model: none do not go together"),
         ({"generate__model": "tiny"}, "explore.guidance: signals and generate.model: tiny do not go together"),
         (
-            {"explore__guidance": "generator", "generate__model": "tiny", "explore__explorer": "policy"},
-            "explore.guidance: generator and explore.explorer: policy do not go together",
+            {"explore__guidance": "generator", "generate__model": "tiny", "explore__explorer": "endpoint"},
+            "explore.guidance: generator and explore.explorer: endpoint do not go together",
         ),
         (
             {

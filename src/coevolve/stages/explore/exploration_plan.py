@@ -11,8 +11,6 @@ from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import learn
 from coevolve.policies.config import PolicySection
-from coevolve.policies.policy import Policy
-from coevolve.policies.replicas import Replicas
 from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.explorer import MakeExplorer, Means, explore
 from coevolve.stages.explore.explorers import EXPLORERS
@@ -51,7 +49,6 @@ def carry_out(
     planned: PlannedExploration,
     config: Explore,
     acting: PolicySection,
-    policy: Callable[[], Policy | Replicas],
     meter: Meter,
     progress: Callable[[int], object],
 ) -> tuple[list[Exploration], list[str]]:
@@ -59,7 +56,7 @@ def carry_out(
     make: MakeExplorer = EXPLORERS.find(config.explorer, "make")
     environment = planned.environment
     knowledge = learn(environment, planned.tasks, planned.trajectories)
-    explorer = make(config, Means(environment, knowledge, planned.tasks, acting, policy, meter))
+    explorer = make(config, Means(environment, knowledge, acting, meter))
     explorations = explore(explorer, planned.requests, progress)
     tools = [tool["function"]["name"] for tool in environment.tools()]
     reached = {call.name for exploration in explorations for call in exploration.calls}

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from coevolve.core.records import Exploration, Reflection
-from coevolve.core.task import CallOutcome, Task
+from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import Trajectory
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import Knowledge, fruitless
 from coevolve.policies.config import PolicySection
-from coevolve.policies.policy import Policy
-from coevolve.policies.replicas import Replicas
 from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.requests import Request
 
@@ -28,16 +26,14 @@ class Explorer(Protocol):
 
 @dataclass(frozen=True)
 class Means:
-    """The means of an explorer: the environment with its tasks, and the agent.
+    """The means of an explorer: the environment with the facts about its tools, and the limits of an episode.
 
-    ``policy`` opens the agent's policy. ``meter`` holds the endpoint, if there is one, and counts its requests.
+    ``meter`` holds the endpoint, if there is one, and counts its requests.
     """
 
     environment: Environment
     knowledge: Knowledge
-    tasks: Sequence[Task]
     acting: PolicySection
-    policy: Callable[[], Policy | Replicas]
     meter: Meter
 
 

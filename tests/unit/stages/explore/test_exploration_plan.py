@@ -18,5 +18,5 @@ CONFIG = PARAMS.explore.model_copy(update={"explorations": 8})
 def test_tools_that_no_exploration_reached_are_named(environment: Tracker, said: list[str]) -> None:
     config = CONFIG.model_copy(update={"explorations": 200, "guidance": "coverage"})
     planned = plan(environment, environment.tasks("seed"), [], [], [], config, 0, 0)
-    found, notes = carry_out(planned, config, PARAMS.policy, None, None, lambda count: None)  # type: ignore[arg-type]
+    found, notes = carry_out(planned, config, PARAMS.policy, None, lambda count: None)  # type: ignore[arg-type]
     assert len(found) > 100 and notes == said
