@@ -31,7 +31,7 @@ from coevolve.environments.registry import opened, register
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.explore.config import Explore
-from coevolve.stages.explore.exploration_plan import carry_out, plan
+from coevolve.stages.explore.explorer import carry_out, plan
 from coevolve.stages.schema import load
 from coevolve.stages.synthesize.config import Synthesize
 from coevolve.stages.synthesize.synthesizer import candidates_of

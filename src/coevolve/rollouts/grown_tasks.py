@@ -38,7 +38,7 @@ from coevolve.rollouts.grow_page import lineage, page
 from coevolve.rollouts.match_tasks import TaskMatch
 from coevolve.rollouts.rollout_formats import Source, read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options, RolloutFormat
-from coevolve.stages.explore.exploration_plan import carry_out, plan
+from coevolve.stages.explore.explorer import carry_out, plan
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.synthesizer import candidates_of, wording

@@ -7,7 +7,7 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.environments.registry import make
 from coevolve.stages.code.digest import digest
-from coevolve.stages.explore.exploration_plan import carry_out, plan
+from coevolve.stages.explore.explorer import carry_out, plan
 from coevolve.stages.explore.explorers import EXPLORERS
 from coevolve.stages.schema import Params, load
 from coevolve.stages.synthesize.synthesizers import SYNTHESIZERS

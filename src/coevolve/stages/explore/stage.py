@@ -13,7 +13,7 @@ from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.endpoint.spending import metered
 from coevolve.environments.fingerprint import open_environment
-from coevolve.stages.explore.exploration_plan import carry_out, plan
+from coevolve.stages.explore.explorer import carry_out, plan
 from coevolve.stages.schema import Params
 
 

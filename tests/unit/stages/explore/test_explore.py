@@ -14,11 +14,12 @@ from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.config import Explore
-from coevolve.stages.explore.explorer import explore
+from coevolve.stages.explore.explorer import carry_out, explore, plan
 from coevolve.stages.explore.requests import requests, written
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.generate.spec import exploration_of
 from tests.unit.environments.quiz import Quiz
+from tests.unit.environments.tracker import Secret, Tracker
 from tests.unit.stages.train.small import PARAMS
 
 CONFIG = PARAMS.explore.model_copy(update={"explorations": 64, "tries": 6})
@@ -146,3 +147,14 @@ def test_constructing_environment_is_asked_for_tasks_of_weak_kinds() -> None:
     spec = Generation("g", 0, weak.task_id, "", "", ["sum_2"], None)
     (found,) = explorer.explore(written(quiz, tasks, [spec], 0, 0))
     assert found.goals == ["sum_2"] and found.exploration_id == exploration_of(spec)
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [(Tracker(), []), (Secret(), ["tools that no exploration reached: 2 of 9 (lost, unlock)"])],
+)
+def test_tools_that_no_exploration_reached_are_named(environment: Tracker, said: list[str]) -> None:
+    config = PARAMS.explore.model_copy(update={"explorations": 200, "guidance": "coverage"})
+    planned = plan(environment, environment.tasks("seed"), [], [], [], config, 0, 0)
+    found, notes = carry_out(planned, config, PARAMS.policy, None, lambda count: None)  # type: ignore[arg-type]
+    assert len(found) > 100 and notes == said
