@@ -9,7 +9,7 @@ import torch
 from coevolve.core.errors import CoevolveError, install
 from coevolve.core.launch import Launch, world_size
 from coevolve.policies.config import PolicySection
-from coevolve.stages.train.config import Lora, Optimizer
+from coevolve.stages.train.config import Optimizer
 
 ROWS = "train.tasks_per_step × train.group_size"
 
@@ -66,28 +66,6 @@ def alone(launch: Launch) -> bool:
 def weights_dtype(config: Optimizer, acting: PolicySection) -> str:
     """The dtype of the weights in training: weights that the optimizer changes are float32, or it would lose small steps."""
     return acting.dtype if config.lora.enabled else "float32"
-
-
-def adapters(config: Lora, model: Any) -> Any:
-    """The configuration of LoRA (arXiv 2106.09685) for the layers in ``config.targets``; None if it is not enabled."""
-    if not config.enabled:
-        if config.quantize != "none":
-            raise CoevolveError("train.lora.quantize needs train.lora.enabled: quantized weights cannot be trained")
-        return None
-    from peft import LoraConfig
-
-    targets = config.targets
-    if targets != "all-linear":
-        modules = model.named_modules()
-        layers = {name.rsplit(".", 1)[-1] for name, module in modules if isinstance(module, torch.nn.Linear)}
-        targets = [targets] if isinstance(targets, str) else list(targets)
-        unknown = [name for name in targets if name not in layers]
-        if unknown:
-            raise CoevolveError(
-                f"train.lora.targets: the model has no layer {', '.join(unknown)}; it has: {', '.join(sorted(layers))}, "
-                "or all-linear"
-            )
-    return LoraConfig(task_type="CAUSAL_LM", r=config.rank, lora_alpha=config.alpha, target_modules=targets)
 
 
 def _passes(config: Optimizer, rows: int, world: int, rows_name: str) -> tuple[int, int]:

@@ -7,7 +7,7 @@ of section `validate` of params.yaml, the pipeline stops after these pages are w
 
 import shutil
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from coevolve.core.attempts import read_visits
 from coevolve.core.errors import CoevolveError
@@ -39,6 +39,12 @@ def rejected() -> set[str]:
     return ids
 
 
+def next_dataset(t: int) -> list[Any]:
+    """The rows of dataset t + 1 as JSON: those of dataset t and the accepted tasks."""
+    files = Paths.tasks(t), Paths.verified(t) / "accepted.jsonl"
+    return [value for file in files for _, value in read_jsonl_values(file)]
+
+
 def main(params: Params, t: int) -> None:
     environment = open_environment(params.environment)
     trajectories, visits = read_trajectories(Paths.trajectories(t)), read_visits(Paths.attempts(t + 1))
@@ -58,7 +64,7 @@ def main(params: Params, t: int) -> None:
     folder, docs = Paths.validation(t + 1), Paths.data_docs(t + 1)
     shutil.rmtree(docs, ignore_errors=True)  # Data Docs would keep a page of every run
     validation = validate(
-        [value for file in (Paths.tasks(t), verified / "accepted.jsonl") for _, value in read_jsonl_values(file)],
+        next_dataset(t),
         environment,
         {task.task_id for name in environment.panels for task in read_tasks(Paths.panel(name), params.environment)},
         params.validate_,
