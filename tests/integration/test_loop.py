@@ -1,22 +1,19 @@
 """The data side of the loop without a model: trajectories of an unreliable policy become signals, chains and tasks."""
 
 import json
-from collections import Counter
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from coevolve.core.outcomes import metrics
 from coevolve.core.success import is_success
-from coevolve.core.trajectories import read_trajectories, write_trajectories
+from coevolve.core.trajectories import write_trajectories
 from coevolve.core.workers import Local
 from coevolve.environments.knowledge import learn
 from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.evaluate.evaluation import by_environment, evaluate
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
@@ -25,10 +22,9 @@ from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
-from coevolve.stages.train import grpo
 from coevolve.stages.verify.judge import verify
 from coevolve.stages.verify.library import Library
-from tests.unit.stages.train.small import ACTING, PARAMS, changed, job, settings
+from tests.unit.stages.train.small import PARAMS
 
 CONFIG = PARAMS.explore.model_copy(update={"explorations": 128, "tries": 12})
 SIGNALS = Signals(window=5, rare_threshold=2.0, kinds=["forgetting", "boundary", "rare"])
@@ -74,19 +70,3 @@ def test_trajectories_become_signals_and_accepted_tasks(name: str, tmp_path: Pat
             Limits(60, 10**6, 64, 60.0),
         )
         assert sum(is_success(one.trajectory.score) for one in episodes) == share * len(accepted)
-
-
-def test_a_mixture_trains_and_is_evaluated_by_its_shares(tmp_path: Path) -> None:
-    both = make("0.75*miniworld+0.25*sql")
-    tasks = {task.task_id: task for task in both.tasks("seed")[:16]}
-    grpo.learn(settings(changed(steps=1)), both, replace(job(tmp_path), tasks=list(tasks.values())))
-    played = read_trajectories(tmp_path / "trajectories.parquet")
-    groups = {one.group: tasks[one.task_id].environment for one in played if one.group < 4}
-    assert Counter(groups.values()) == {"miniworld": 3, "sql": 1}, "the first groups of a step"
-
-    panels = {"validation": both.tasks("validation")[:8]}
-    outcomes = evaluate(ReferencePolicy(both, 0.5), both, panels, Limits.of(ACTING), PARAMS.evaluate, 0)
-    found = metrics([*outcomes, *by_environment(outcomes, both, panels)], PARAMS.evaluate, 0)
-    parts = [found[f"validation.{name}"] for name in ("miniworld", "sql")]
-    assert found["validation"].tasks == sum(one.tasks for one in parts) == 8
-    assert found["validation"].success * 8 == pytest.approx(sum(one.success * one.tasks for one in parts))

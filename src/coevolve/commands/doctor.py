@@ -15,7 +15,6 @@ from pathlib import Path
 from coevolve.commands.options import typed
 from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis, judged
 from coevolve.core.errors import CoevolveError, first_line, install
-from coevolve.core.mixtures import shares
 from coevolve.core.untrusted import without_secrets
 from coevolve.stages.schema import Params, load
 
@@ -62,7 +61,7 @@ def _template(model: str, params: Params) -> Iterator[Diagnosis]:
     from coevolve.stages.train.chat_template import diagnose, load_tokenizer
 
     tokenizer = load_tokenizer(model)
-    environment = make(next(iter(shares(params.environment))))
+    environment = make(params.environment)
     yield from diagnose(tokenizer, params.policy.template, environment, params.tasks.split, Limits.of(params.policy))
 
 
@@ -174,14 +173,14 @@ def _compute(params: Params) -> Iterator[Diagnosis]:
 def _environments(params: Params) -> Iterator[Diagnosis]:
     from coevolve.environments.registry import make, names
 
-    absent, wanted = [], shares(params.environment)
-    for name in dict.fromkeys([*names(), *wanted]):
+    absent = []
+    for name in dict.fromkeys([*names(), params.environment]):
         try:
             text, works = f"{name}, {make(name).fingerprint}", True
         except CoevolveError as error:
             text, works = str(error), False
             absent.append(name)
-        if name in wanted:
+        if name == params.environment:
             yield judged("environment", works, text, "")
     if absent:
         yield Diagnosis("environments", ABSENT, f"not installed: {', '.join(absent)}", "coevolve env install NAME")
@@ -214,12 +213,11 @@ def _policy(params: Params) -> Iterator[Diagnosis]:
     source = resolve(folder)
     size = sum(file.stat().st_size for file in source.rglob("*.safetensors")) / 1e9
     yield Diagnosis("policy", WORKS, f"{folder}: {name}, {size:.2g} GB of weights")
-    for name in shares(params.environment):
-        yield _prompt(params, source, name)
+    yield _prompt(params, source)
 
 
-def _prompt(params: Params, model: Path, name: str) -> Diagnosis:
-    """Check that a first prompt with the tools of the environment ``name`` leaves room for replies."""
+def _prompt(params: Params, model: Path) -> Diagnosis:
+    """Check that a first prompt with the tools of the environment leaves room for replies."""
     from transformers import AutoConfig, AutoTokenizer
 
     from coevolve.environments.registry import make
@@ -227,7 +225,7 @@ def _prompt(params: Params, model: Path, name: str) -> Diagnosis:
 
     tokenizer = AutoTokenizer.from_pretrained(str(model))
     check_template(tokenizer, str(model))
-    environment = make(name)
+    environment = make(params.environment)
     task = environment.tasks(params.tasks.split)[0]
     with closing(environment.open()) as session:
         seen = session.reset(task)
@@ -236,7 +234,7 @@ def _prompt(params: Params, model: Path, name: str) -> Diagnosis:
     tokens = len(Renderer(tokenizer, params.policy.template).first(messages, tools))
     context = getattr(AutoConfig.from_pretrained(str(model)), "max_position_embeddings", tokens + 1)
     limit = params.policy.episode_tokens
-    text = f"{tokens} tokens with {name}'s {len(tools)} tools; an episode has {limit}, the model's context {context}"
+    text = f"{tokens} tokens with {environment.name}'s {len(tools)} tools; an episode has {limit}, the model's context {context}"
     remedy = "use a model with a longer context" if context <= tokens else f"set policy.episode_tokens to {2 * tokens}"
     return judged("prompt", tokens < min(limit, context), text, remedy)
 

@@ -17,7 +17,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from coevolve.core.calls import DEPTH, writable
 from coevolve.core.errors import CoevolveError
-from coevolve.core.mixtures import shares
 from coevolve.core.task import SCHEMA_VERSION, Task
 
 Record = TypeVar("Record")
@@ -223,16 +222,15 @@ def read_jsonl(path: Path, kind: type[Record]) -> list[Record]:
 def read_tasks(
     path: Path, environment: str | None = None, least: int = 0, reader: Callable[[str], Any] = decode
 ) -> list[Task]:
-    """At least ``least`` tasks of one environment (or mixture) with unique ids, each line read by ``reader``.
+    """At least ``least`` tasks of one environment with unique ids, each line read by ``reader``.
 
     Anything else is a CoevolveError that names the line.
     """
     tasks: list[Task] = []
     lines: dict[str, int] = {}
-    expected = None if environment is None else shares(environment)
     for number, value in read_jsonl_objects(path, reader=reader):
         task = parse(Task, value, f"{path}:{number}")
-        if expected is not None and task.environment not in expected:
+        if environment is not None and task.environment != environment:
             raise CoevolveError(
                 f"{path}:{number}: task {task.task_id} belongs to environment {task.environment!r}, "
                 f"expected {environment!r}; set `environment` in params.yaml or use another file"

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from coevolve.core.code_digest import PREFIXES
 from coevolve.core.errors import CoevolveError, expected
-from coevolve.core.mixtures import shares
 from coevolve.core.plugins import attempt, load, plugins
 from coevolve.environments.environment import Environment
 from coevolve.environments.sources import GROUP
@@ -30,9 +29,8 @@ def places() -> dict[str, str]:
 
 
 def is_own(name: str) -> bool:
-    """Whether no environment of the mixture ``name`` belongs to coevolve."""
-    known = places()
-    return not any(known.get(one, "").startswith(PREFIXES) for one in shares(name))
+    """Whether the environment ``name`` does not belong to coevolve."""
+    return not places().get(name, "").startswith(PREFIXES)
 
 
 Registered = TypeVar("Registered", bound=type[Environment])
@@ -66,14 +64,7 @@ def maker(name: str) -> Any:
 
 
 def make(name: str) -> Environment:
-    """The environment called ``name``, or a mixture such as 0.5*miniworld+0.5*sql.
-
-    An unknown name is a CoevolveError that lists the known names.
-    """
-    if len(given := shares(name)) > 1:
-        from coevolve.environments.mixture import Mixture
-
-        return Mixture({one: make(one) for one in given}, given)
+    """The environment called ``name``. An unknown name is a CoevolveError that lists the known names."""
     made = _made(maker(name), places().get(name, name))
     if made.name != name:
         raise CoevolveError(

@@ -8,7 +8,7 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from tests.contract import PROMISES, violations
 
-NAMES = ["sql", "0.75*miniworld+0.25*sql", *(("bfcl", "bfcl_single") if find_spec("bfcl_eval") else ())]
+NAMES = ["sql", *(("bfcl", "bfcl_single") if find_spec("bfcl_eval") else ())]
 
 
 @pytest.fixture(scope="module", params=NAMES)

@@ -56,13 +56,6 @@ def test_seconds_are_divided_by_successes() -> None:
     assert replace(side("a", {"x": False}), seconds=3.0).seconds_per_success() is None
 
 
-def test_seconds_count_an_episode_of_a_mixture_once() -> None:
-    whole = side("a", {"x": True, "y": True})
-    parts = [replace(one, panel="test.sql") for one in whole.outcomes]
-    mixture = replace(whole, outcomes=[*whole.outcomes, *parts], seconds=3.0)
-    assert mixture.seconds_per_success() == 1.5
-
-
 def test_other_differences_of_the_sides_are_named() -> None:
     one, other = replace(side("a", {}), world="miniworld-1"), replace(side("b", {}), world="miniworld-2")
     assert differences([one, other]) == {"version of the environment": ["miniworld-1", "miniworld-2"]}

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.expectations import Suites
+from coevolve.core.io import write_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.task import Task, ToolCall
 from coevolve.stages.validate.config import LIMITS, Validate
 from coevolve.stages.validate.stage import rejected
-from coevolve.stages.validate.validation import Validation, validate, write
+from coevolve.stages.validate.validation import Validation, validate
 from tests.unit.stages.train.small import WORLD
 
 PANELS = {name: WORLD.tasks(name) for name in WORLD.panels}
@@ -123,10 +124,6 @@ def test_good_rows_pass_and_bad_ones_are_quarantined_by_name(tmp_path: Path) -> 
         assert name in row["expectations"]
     assert found.critical is None
     assert (tmp_path / "docs/index.html").exists()
-    write(tmp_path, found, "Dataset 1")
-    text = (tmp_path / "report.md").read_text()
-    assert "| knows every tool | quarantine | 1 rows |" in text
-    assert "| tasks within its critical limit | stop | holds (40) |" in text
 
 
 def test_id_is_the_hash_of_its_own_content() -> None:
@@ -222,7 +219,7 @@ def test_any_json_value_is_quarantined_without_stopping(rows: list[Any]) -> None
     ]
     with TemporaryDirectory() as folder:
         found = judged([*GOOD, *strange], Path(folder) / "docs")
-        write(Path(folder), found, "Dataset 1")
+        write_jsonl(Path(folder) / "quarantine.jsonl", found.quarantine)
         assert len((Path(folder) / "quarantine.jsonl").read_bytes().splitlines()) == len(strange)
     assert [task.task_id for task in found.tasks] == [row["task_id"] for row in GOOD]
     assert [row["row"] for row in found.quarantine] == list(range(40, 40 + len(strange)))
