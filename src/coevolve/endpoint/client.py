@@ -42,15 +42,14 @@ class Exhausted(Exception):
 class Budget:
     """Allows ``budget_requests`` requests (failed requests and remembered answers count) and ``budget_tokens`` tokens.
 
-    It counts the ``requests`` sent or remembered, the ``answered`` ones, those ``remembered`` from the log, and tokens. A request is
-    allowed only if its estimate still fits with the estimates of all open requests. The cost of an answer from the log counts too, so
-    an interrupted run ends at the same place as an uninterrupted one.
+    It counts the ``requests`` sent or remembered from the log, the ``answered`` ones, and tokens. A request is allowed only if its
+    estimate still fits with the estimates of all open requests. The cost of an answer from the log counts too, so an interrupted
+    run ends at the same place as an uninterrupted one.
     """
 
     config: EndpointSection
     requests: int = 0
     answered: int = 0
-    remembered: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     _reserved: int = 0
@@ -81,7 +80,6 @@ class Budget:
         with self._lock:
             self._reserved -= reserved
             self.requests += remembered
-            self.remembered += remembered
             if answer is not None:
                 self.answered += 1
                 self.prompt_tokens += answer.prompt_tokens

@@ -122,7 +122,7 @@ def trained(
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     finally:
         if replicas:
-            replicas.close()
+            replicas.shutdown()
     return trainer, tokenizer
 
 
