@@ -240,7 +240,7 @@ def kept(fingerprint: str, split: str, generate: Callable[[str], list[Task]]) ->
 
 
 def _lines(tasks: Sequence[Task]) -> str:
-    return "".join(json.dumps(wire.of_task(task)) + "\n" for task in tasks)
+    return "".join(wire.dumps(task) + "\n" for task in tasks)
 
 
 def _generated(split: str) -> list[Task]:

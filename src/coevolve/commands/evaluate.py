@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -190,7 +190,7 @@ def _opened(
         from coevolve.policies.replicas import Replicas
 
         policy = open_model(Path(args.policy), args.threads, args.dtype, args.temperature, {})
-        with closing(policy) if isinstance(policy, Replicas) else nullcontext():
+        with policy if isinstance(policy, Replicas) else nullcontext():
             yield policy, None
     else:
         raise CoevolveError(

@@ -101,7 +101,7 @@ from coevolve.core.arithmetic import in_effect, pin
 from coevolve.core.processes import Worker
 if __name__ == "__main__":
     {first}
-    worker = Worker(in_effect)
+    worker = Worker(None, in_effect)
     print(worker.call("__repr__"))
 """
 

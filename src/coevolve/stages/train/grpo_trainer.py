@@ -168,7 +168,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
     def close(self) -> None:
         """End the helper processes."""
         if self._replicas:
-            self._replicas.close()
+            self._replicas.shutdown()
 
     def _recorded(self, steps: Steps) -> Records:
         """How often each task was solved so far, steps before a kill included.

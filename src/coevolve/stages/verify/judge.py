@@ -120,22 +120,9 @@ def _passed(gates: Sequence[Gate]) -> bool:
 
 def _by_workers(engine: Engine, environment: str, words: str, lines: Sequence[str]) -> Iterator[Judged]:
     """The verdicts of workers, which replace a process that a candidate ends or holds up."""
+    deaths = 0
     with Workers(engine, Judge, environment, True, words, seconds=SECONDS) as workers:
-
-        def judged(line: str) -> Judged:
-            for _ in range(TRIES):
-                try:
-                    result: Judged = workers.call("judge", line)
-                    return result
-                except WorkerLate:
-                    reason = f"takes longer than {SECONDS:g} s"
-                    break
-                except WorkerDied:
-                    reason = KILLS
-            return Judged(Verdict(content_hash(line), None, False, [Gate("readable", False, reason)]))
-
-        deaths = 0
-        for one in workers.map(judged, lines):
+        for one in workers.map(_judged, lines):
             deaths = deaths + 1 if one.verdict.gates[-1].reason == KILLS else 0
             if deaths == DEATHS:
                 raise CoevolveError(
@@ -143,6 +130,19 @@ def _by_workers(engine: Engine, environment: str, words: str, lines: Sequence[st
                     "COEVOLVE_PROCESSES=1 to judge in one process"
                 )
             yield one
+
+
+def _judged(worker: Any, line: str) -> Judged:
+    for _ in range(TRIES):
+        try:
+            result: Judged = worker.call("judge", line)
+            return result
+        except WorkerLate:
+            reason = f"takes longer than {SECONDS:g} s"
+            break
+        except WorkerDied:
+            reason = KILLS
+    return Judged(Verdict(content_hash(line), None, False, [Gate("readable", False, reason)]))
 
 
 @dataclass
