@@ -62,7 +62,10 @@ def run(args: argparse.Namespace) -> int:
     with closing(environment.open()) as session:
         turn, score = session.reset(task), None
         tools = turn.tools or []
-        say(f"{environment.name}, task {task.task_id}; {len(tools)} tools (/tools lists them, /help the commands)", "dim")
+        say(
+            f"{environment.name}, task {task.task_id}; {len(tools)} tools (/tools lists them, /help the commands)",
+            "dim",
+        )
         show(turn)
         for line in _typed():
             if line == "/quit":
