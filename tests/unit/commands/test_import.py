@@ -86,12 +86,6 @@ def test_score_option_is_for_episodes_without_one(folder: Path, capsys: pytest.C
     )
 
 
-def test_deeply_nested_task_is_a_one_line_error(folder: Path) -> None:
-    deep = '{"task_id": "t", "environment": "e", "split": "s", "turns": ["x"], "reference": [[]], "world": {"a": '
-    code, errors = imported(folder, deep + "[" * 900 + "]" * 900 + "}}", "tasks")
-    assert code == 1 and "chats.jsonl:1: expected a JSON object (nested more than 64 deep)" in errors
-
-
 def test_wrong_file_of_the_user_is_not_blamed_on_a_stage(folder: Path) -> None:
     code, errors = imported(folder, '{"message": 1}')
     assert code == 1
