@@ -22,24 +22,17 @@ def shares(text: str) -> dict[str, float]:
     names = [name.strip() for _, _, name in terms]
     if len(names) == 1:
         return {text: 1.0}
-    if not all(names) or len(set(names)) < len(names):
-        raise CoevolveError(f"environment {text!r}: expected names joined by +, each once, as in 0.5*miniworld+0.5*sql")
     try:
-        given = [float(share) for share, sign, _ in terms if sign]
+        given = [float(share) for share, sign, _ in terms if sign] or [1 / len(names)] * len(names)
     except ValueError:
+        given = []
+    valid = len(given) == len(names) and min(given) > 0 and abs(sum(given) - 1) <= TOLERANCE
+    if not valid or not all(names) or len(set(names)) < len(names):
         raise CoevolveError(
-            f"environment {text!r}: a share is not a number; expected a text such as 0.5*miniworld+0.5*sql"
-        ) from None
-    by_environment = dict(zip(names, given or [1 / len(names)] * len(names), strict=False))
-    if len(given) not in (0, len(names)):
-        raise CoevolveError(
-            f"environment {text!r}: some environments have a share and some have none; give a share to each or to none"
+            f"environment {text!r}: expected different names joined by +, all without shares, or all with shares above 0 whose sum "
+            "is 1, as in 0.5*miniworld+0.5*sql"
         )
-    if not all(share > 0 for share in by_environment.values()) or abs(sum(by_environment.values()) - 1) > TOLERANCE:
-        raise CoevolveError(
-            f"environment {text!r}: the shares sum to {sum(by_environment.values()):g}; expected shares above 0 with the sum 1"
-        )
-    return by_environment
+    return dict(zip(names, given, strict=True))
 
 
 def mixture(given: Mapping[str, float]) -> str:

@@ -28,7 +28,7 @@ CARRIERS = frozenset(
     f"{PACKAGE}/{name}.py"
     for name in (
         "core/ray_cluster",
-        "core/code_digest",
+        "core/code_closure",
         "core/concurrency",
         "core/dvc",
         "core/errors",
