@@ -54,7 +54,11 @@ class Mixture(Environment):
         return self.members[task.environment]
 
     def load_tasks(self, split: str) -> Sequence[Task]:
-        own = {name: one.tasks(split) for name, one in self.members.items() if split in _splits(one)}
+        own = {
+            name: one.tasks(split)
+            for name, one in self.members.items()
+            if split in ("seed", *one.panels, *one.more_splits)
+        }
         return in_turn(own, self.shares)
 
     def tools(self) -> Sequence[dict[str, Any]]:
@@ -174,7 +178,3 @@ def split(environment: Environment, count: int) -> list[tuple[Part, int]]:
     found = parts(environment)
     rooms = apportioned(shares_of(environment), count)
     return [(one, rooms[one.environment.name]) for one in found]
-
-
-def _splits(environment: Environment) -> tuple[str, ...]:
-    return ("seed", *environment.panels, *environment.more_splits)
