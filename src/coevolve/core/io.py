@@ -173,20 +173,19 @@ def missing(path: Path) -> CoevolveError:
     return CoevolveError(f"{path}: no such file; run `dvc repro`, or name the file that you have")
 
 
+def json_lines(text: str, where: Path | str) -> Iterator[tuple[int, Any]]:
+    """The line numbers and JSON values of ``text``. Blank lines are skipped."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                yield number, decode(line)
+            except ValueError as error:
+                raise CoevolveError(f"{where}:{number}: expected a JSON object ({error})") from None
+
+
 def read_jsonl_values(path: Path) -> Iterator[tuple[int, Any]]:
-    """The line numbers and JSON values of a file. Blank lines are skipped."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    try:
-                        yield number, decode(line)
-                    except ValueError as error:
-                        raise CoevolveError(f"{path}:{number}: expected a JSON object ({error})") from None
-    except FileNotFoundError:
-        raise missing(path) from None
-    except UnicodeDecodeError as error:
-        raise CoevolveError(f"{path}: expected UTF-8 text ({error})") from None
+    """The ``json_lines`` of a file."""
+    return json_lines(read_text(path), path)
 
 
 def read_jsonl_objects(path: Path, keys: Collection[str] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -203,14 +202,7 @@ def read_jsonl_objects(path: Path, keys: Collection[str] = ()) -> Iterator[tuple
 
 def parse_jsonl(text: str, kind: type[Record], where: str) -> list[Record]:
     """Parse records from ``text``; ``where`` names its source in errors."""
-    records = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                records.append(parse(kind, decode(line), f"{where}:{number}"))
-            except ValueError as error:
-                raise CoevolveError(f"{where}:{number}: expected a JSON object ({error})") from None
-    return records
+    return [parse(kind, value, f"{where}:{number}") for number, value in json_lines(text, where)]
 
 
 def read_jsonl(path: Path, kind: type[Record]) -> list[Record]:

@@ -8,7 +8,7 @@ from inspect import isabstract
 from pathlib import Path
 from typing import Any, TypeVar
 
-from coevolve.core.code_digest import PREFIXES
+from coevolve.core.code_closure import PREFIXES
 from coevolve.core.errors import CoevolveError, expected
 from coevolve.core.plugins import attempt, load, plugins
 from coevolve.environments.environment import Environment
@@ -56,19 +56,23 @@ def names() -> list[str]:
 
 def maker(name: str) -> Any:
     """The class, function or ``Hosted`` that makes the environment called ``name``. An unknown name is a CoevolveError."""
-    if name in REGISTERED:
-        return REGISTERED[name]
+    return REGISTERED.get(name) or load(_place(name), WANTED)
+
+
+def _place(name: str) -> str:
     if (place := places().get(name)) is None:
         raise CoevolveError(f"environment {name!r} is unknown; {expected(name, names())}")
-    return load(place, WANTED)
+    return place
 
 
 def make(name: str) -> Environment:
     """The environment called ``name``. An unknown name is a CoevolveError that lists the known names."""
-    made = _made(maker(name), places().get(name, name))
+    if name in REGISTERED:
+        return _made(REGISTERED[name], name)
+    made = make_from(place := _place(name))
     if made.name != name:
         raise CoevolveError(
-            f"entry point {name} = {places()[name]}: the environment calls itself {made.name!r}; use the same name for both"
+            f"entry point {name} = {place}: the environment calls itself {made.name!r}; use the same name for both"
         )
     return made
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 
-from coevolve.core.code_digest import PACKAGE, PREFIXES, SOURCE, closure, code_hash
+from coevolve.core.code_closure import PACKAGE, PREFIXES, SOURCE, closure, code_hash
 from coevolve.core.errors import CoevolveError
 from coevolve.core.plugins import Registry, is_file, plugins
 
