@@ -231,7 +231,7 @@ def kept(fingerprint: str, split: str, generate: Callable[[str], list[Task]]) ->
     """
     file = folder() / f"{fingerprint}-{split}.jsonl"
     if not file.exists():
-        lines = (json.dumps(wire.of_task(task)) + "\n" for task in generate(split))
+        lines = (wire.dumps(task) + "\n" for task in generate(split))
         once(file, lambda whole: whole.write_text("".join(lines), encoding="utf-8"))
     return tuple(wire.to_task(json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines())
 
