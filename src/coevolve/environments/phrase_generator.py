@@ -249,7 +249,8 @@ def _argument(
     lookup = chain[origin.position]
     described = _described(chain, origin.position, book, voice)
     things = _fitting(book.lookups.get(lookup.name, ()), chain, origin.position, book)
-    is_thing = is_identifier(key) or origin.field in ("", "id", KEY)  # the value stands for the thing that was found
+    # the value stands for the thing that was found: `booking` for what `find_booking` finds
+    is_thing = is_identifier(key) or origin.field in ("", "id", KEY, noun_of("id", lookup.name))
     if is_thing and origin.alone and things:
         return _chosen(things, described, voice)
     known = _fitting(book.fields.get(f"{lookup.name}.{origin.field}", ()), chain, origin.position, book)
