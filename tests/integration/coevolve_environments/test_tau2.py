@@ -98,15 +98,6 @@ ADDRESS = {
 }  # fmt: skip
 
 
-def test_reverted_change_restores_the_digest(retail: Session) -> None:
-    before = retail.digest()
-    first = json.loads(answer(retail, "get_user_details", user_id="ethan_lopez_6291"))["address"]
-    answer(retail, "modify_user_address", user_id="ethan_lopez_6291", **ADDRESS)
-    assert retail.digest() != before
-    answer(retail, "modify_user_address", user_id="ethan_lopez_6291", **first)
-    assert retail.digest() == before
-
-
 USER, TRIP = "harper_garcia_8677", "CDXEBS"
 PASSENGER = {"first_name": "Ada", "last_name": "Byron", "dob": "1980-12-10"}
 

@@ -11,7 +11,7 @@ from coevolve.core.seeding import rng_for
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.chains import replay
-from coevolve.environments.environment import Environment, Phrasebook
+from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import learn
 from coevolve.environments.manner import manner_of, phrases_of
 from coevolve.environments.methods import MethodEnvironment, Question
@@ -173,28 +173,6 @@ def test_names_keep_their_capitals_where_requests_are_joined() -> None:
     assert re.fullmatch(r"[Cc]ancel order o-0(?: and |, then )Bo Lund wants to cancel\.?", words), words
 
 
-class Garden:
-    def where_is(self, crop: str) -> dict[str, str]:
-        """Look up where a crop grows."""
-        return {"bed": f"{crop} bed", "crop": crop}
-
-    def water(self, bed: str) -> str:
-        """Water a bed."""
-        return bed
-
-
-class Gardening(Orders):
-    name, simulator = "gardening", Garden
-
-
-def test_lookup_whose_name_ends_with_no_noun_is_described_by_its_value() -> None:
-    task = Task.create("gardening", "seed", [""], {}, [[call("where_is", crop="mint"), call("water", bed="mint bed")]])
-    with closing(Gardening().open()) as session:
-        chain, _, _ = replay(session, task)
-    words = instruct(chain, [1], None, Phrasebook(revealed=("water.bed",)), rng_for("words", 0))
-    assert "the bed of mint" in words
-
-
 def test_value_that_the_agent_gave_to_another_argument_is_not_known() -> None:
     asked = ("set the priority of order o-1 to high", [call("set_priority", order_id="o-1", priority="high")])
     [task] = orders(asked).tasks("seed")
@@ -222,20 +200,9 @@ def test_tool_that_no_task_uses_is_described_by_what_it_does(calls: list[ToolCal
     ("name", "description", "sentence"),
     [
         ("add_note", "Adds a note to a ticket. Returns the id.", "add a note to a ticket"),
-        ("getUser", "", "get user"),
         ("search", "Searches `order_id` by words; at most ten.", "search order id by words"),
         ("book", "Say who has a book, and return the loan.", "tell me who has a book"),
-        ("load", "Load a parcel on a van, which takes it off its rack.", "load a parcel on a van"),
     ],
 )
 def test_description_of_a_tool_becomes_an_imperative(name: str, description: str, sentence: str) -> None:
     assert sentence_of(name, description) == sentence
-
-
-def test_no_words_hold_an_identifier() -> None:
-    environment = Helpdesk()
-    names = [one["function"]["name"] for one in environment.tools()]
-    book = manner_of(environment).book
-    texts = [re.sub(r"\{[^}]*\}", "", one) for ways in (*book.actions.values(), *book.lookups.values()) for one in ways]
-    assert not [one for one in [*texts, *book.sentences.values()] if "_" in one]
-    assert {"list_agents", "search_tickets"} <= set(names)

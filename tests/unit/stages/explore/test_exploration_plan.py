@@ -25,7 +25,7 @@ def test_environment_without_tasks_explores_nothing(guidance: str, monkeypatch: 
 
 @pytest.mark.parametrize(
     ("environment", "said"),
-    [(Tracker(), []), (Secret(), ["tools that no exploration reached: 2 of 9 (lost, unlock)"])],
+    [(Tracker(), []), (Secret(), ["tools that no exploration reached: 2 of 5 (lost, unlock)"])],
 )
 def test_tools_that_no_exploration_reached_are_named(environment: Tracker, said: list[str]) -> None:
     config = CONFIG.model_copy(update={"explorations": 200, "guidance": "coverage"})

@@ -84,18 +84,6 @@ def test_signal_puts_its_tools_into_focus(environment: Environment) -> None:
     assert {one.task_id for one in focused} == {task.task_id}
 
 
-def test_exploration_aims_at_the_calls_that_the_agent_omitted() -> None:
-    miniworld = make("miniworld")
-    known = learn(miniworld, miniworld.tasks("seed")[:32])
-    played = trajectories(miniworld)
-    for task in miniworld.tasks("seed")[:6]:
-        for failed in (one for one in played if one.task_id == task.task_id):
-            left_out = set(task.tools) - {known.terminal} - known.reading
-            left_out -= {call.name for call in failed.calls}
-            found = explored(miniworld, [of_task(task.task_id, [failed.trajectory_id])])
-            assert all(left_out <= set(one.goals) for one in found)
-
-
 def test_synthesized_task_without_its_ending_call_keeps_the_known_ending(environment: Environment) -> None:
     tasks = environment.tasks("seed")[:32]
     *before, _ = tasks[0].reference[-1]
@@ -146,22 +134,6 @@ def test_policy_explores_the_worlds_of_weak_tasks(environment: Environment) -> N
         assert 0 < len(exploration.calls) <= CONFIG.max_calls
         assert known.terminal not in {call.name for call in exploration.calls}
         assert all(call.ok for call in exploration.calls)
-
-
-def test_policy_without_signals_attempts_tasks_by_their_tools() -> None:
-    miniworld = make("miniworld")
-    tasks = miniworld.tasks("seed")[:32]
-    known = learn(miniworld, tasks)
-    acting = _Replaying(miniworld, {tuple(task.turns): task for task in tasks})
-    explorer = PolicyExplorer(miniworld, acting, known, tasks, Limits(40, 10**6, 64, 30.0), CONFIG.max_calls)
-    by_id, rarest = {task.task_id: task for task in tasks}, {}
-    for guidance in ("coverage", "random"):
-        config = CONFIG.model_copy(update={"guidance": guidance, "explorations": 128})
-        found = explore(explorer, requests(miniworld, tasks, [], [], config, 0, 0), lambda count: None)
-        attempted = [by_id[one.task_id or ""] for one in found]
-        assert len({task.task_id for task in attempted}) > 16
-        rarest[guidance] = sum(min(known.uses[name] for name in task.tools) for task in attempted) / len(attempted)
-    assert rarest["coverage"] < 0.8 * rarest["random"]
 
 
 class _Replaying(ReferencePolicy):
