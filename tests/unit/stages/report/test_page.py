@@ -126,13 +126,6 @@ def test_attempt_that_the_environment_failed_is_not_the_agents_failure() -> None
     assert "2 · not counted" in page.text and "2 · failed · 0.00" not in page.text.split(SEEDS[0].task_id)[1]
 
 
-def test_uncounted_later_group_does_not_hide_an_earlier_group() -> None:
-    earlier = [attempt(SEEDS[0], 0, 0, sample, 1.0) for sample in range(2)]
-    later = [failed_by_environment(attempt(SEEDS[0], 0, 1, sample, 0.0)) for sample in range(2)]
-    (found,) = groups([*earlier, *later], SEEDS, [], KINDS, 3, {})
-    assert (found["first"].step, found["solved"], found["count"]) == (0, 2, 2)
-
-
 def test_failure_is_marked_where_it_departs_from_the_reference() -> None:
     first, second, *_ = groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 3, BESIDE)
     parts = {one["who"]: one["parts"] for one in first["attempts"]}
