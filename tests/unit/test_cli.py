@@ -20,13 +20,6 @@ def test_help_of_every_command_is_printed(command: list[str]) -> None:
     assert "\n  stage " not in done.stdout, "dvc.yaml types it, people do not"
 
 
-def test_missing_file_is_a_one_line_error_with_exit_code_1(tmp_path: Path) -> None:
-    done = coevolve("summary", "nowhere.json", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: nowhere.json: no such file")
-    assert done.stderr.count("\n") == 1
-
-
 def test_commands_of_a_project_work_in_its_subfolders(tmp_path: Path) -> None:
     for name in ("params.yaml", "dvc.yaml"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
