@@ -46,6 +46,7 @@ def only(kind: type[Environment], check: str) -> Finding:
         (broken.Leaky, {"data.same", "data.near", "data.template", "semantic.canary_floor"}),
         (broken.Terse, set()),
         (broken.Misleading, {"data.words"}),
+        (broken.Separate, {"data.template"}),
         (broken.Monotonous, {"data.variety", "semantic.canary_floor"}),
         (hostile.Numbered, {"contract.answers", "contract.digest"}),
         (hostile.Unnumbered, {"contract.answers", "contract.construct", "semantic.oracle_max"}),
