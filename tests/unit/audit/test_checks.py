@@ -50,7 +50,7 @@ def only(kind: type[Environment], check: str) -> Finding:
         (broken.Monotonous, {"data.variety", "semantic.canary_floor"}),
         (hostile.Numbered, {"contract.answers", "contract.digest"}),
         (hostile.Unnumbered, {"contract.answers", "contract.construct", "semantic.oracle_max"}),
-        (hostile.Fickle, {"contract.answers"}),
+        (hostile.Fickle, {"contract.answers", "runtime.episode_determinism"}),
         (hostile.Brittle, {"contract.bad_arguments", "runtime.tool_declaration_accuracy"}),
         (hostile.Blind, {"contract.digest"}),
     ],

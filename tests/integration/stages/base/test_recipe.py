@@ -52,20 +52,6 @@ def test_unreliable_demonstrator_corrupts_only_calls() -> None:
     assert sum(a != b for a, b in zip(right, wrong, strict=True)) == len(tasks) - len(asking)
 
 
-def test_committed_policy_is_a_model_directory() -> None:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    folder = ROOT / "policies/base"
-    model = AutoModelForCausalLM.from_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    assert sum(parameter.numel() for parameter in model.parameters()) < 1_000_000
-    assert sum(file.stat().st_size for file in folder.iterdir()) < 4_000_000
-    messages = [{"role": "user", "content": "archive the mail about rent"}]
-    ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt")
-    output = model.generate(**ids, max_new_tokens=24, do_sample=False)
-    assert "<tool_call>" in tokenizer.decode(output[0])
-
-
 def test_recipe_is_deterministic(tmp_path: Path) -> None:
     config = load_params(ROOT / "params.yaml").base.model_copy(
         update={"copy_steps": 2, "demonstration_steps": 2, "unreliable_steps": 2, "layers": 1, "hidden": 32}
