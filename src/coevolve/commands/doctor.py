@@ -265,6 +265,8 @@ def _endpoint(params: Params) -> Iterator[Diagnosis]:
 def _mlflow(params: Params) -> Iterator[Diagnosis]:
     from coevolve.tracking.mlflow_sink import store
 
+    if params.tracking.mlflow == "disabled":
+        return
     shown = without_secrets(store())
     if store().startswith("sqlite"):
         there = Path(store().removeprefix("sqlite:///")).exists()
