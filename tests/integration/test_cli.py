@@ -1,4 +1,4 @@
-"""Commands that need a process, a policy or an audit."""
+"""Commands that need a process or an audit, and the packages that commands and `import coevolve` load."""
 
 import os
 import re
@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import coevolve as api
 from coevolve.cli import COMMANDS
 from coevolve.environments.registry import make
 from tests.cli import coevolve
+from tests.unit.commands.test_env import site  # noqa: F401  (a fixture)
 from tests.waiting import PATIENCE
 
 
@@ -47,3 +49,20 @@ def test_env_shows_environments() -> None:
     shown = coevolve("env", "show", "miniworld").stdout
     assert "find_contact(name: string, [city: string])" in shown and "tables()" in coevolve("env", "show", "sql").stdout
     assert f"tasks, such as: {make('miniworld').tasks('seed')[0].turns[0]}\n" in shown and shown.count("such as") == 1
+
+
+def test_environment_texts_cannot_drive_the_terminal(site: None) -> None:  # noqa: F811
+    done = coevolve("env", "list")
+    assert "rude" in done.stdout and "miniworld    miniworld-1" in done.stdout, done.stderr
+    assert not {character for character in done.stdout + done.stderr if not character.isprintable()} - {"\n"}
+    assert "\nminiworld is broken" not in done.stdout
+
+
+def test_import_is_cheap_and_every_name_exists() -> None:
+    heavy = "('torch', 'pydantic', 'duckdb', 'numpy')"
+    code = f"import sys, coevolve\nprint([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    assert all(getattr(api, name).__doc__ for name in api.__all__) and set(api.__all__) <= {*dir(api)}
+    with pytest.raises(AttributeError, match="'coevolve' has no attribute 'signal'"):
+        api.signal  # type: ignore[attr-defined]  # noqa: B018

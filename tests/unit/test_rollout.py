@@ -3,7 +3,7 @@
 import errno
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,9 +44,9 @@ class Says:
 
 
 class Around(Miniworld):
-    """miniworld with a session of another class."""
+    """miniworld with other sessions."""
 
-    def __init__(self, session: type[MiniworldSession]) -> None:
+    def __init__(self, session: Callable[[], MiniworldSession]) -> None:
         self._session = session
 
     def open(self) -> MiniworldSession:

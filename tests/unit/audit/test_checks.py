@@ -38,7 +38,6 @@ def only(kind: type[Environment], check: str) -> Finding:
         (broken.Boundless, {"contract.answers"}),
         (broken.Moody, {"runtime.episode_determinism"}),
         (broken.Shared, {"runtime.episode_isolation", "runtime.tool_declaration_accuracy", "contract.bad_arguments"}),
-        (broken.Parrot, set()),
         (broken.Obliging, {"runtime.tool_declaration_accuracy", "contract.bad_arguments"}),
         (broken.Careless, {LEAKS, "data.coverage"}),
         (broken.Careful, {"data.coverage"}),

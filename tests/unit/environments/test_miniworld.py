@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from coevolve.core.errors import CoevolveError
@@ -112,17 +110,6 @@ def test_collateral_changes_fail() -> None:
     session = played(task, [ToolCall("add_event", {"title": "x", "day": "monday"}), *calls])
     assert session.score().checks == {"goal": True, "collateral": False, "completed": True, "answer": True}
     assert session.score().reward < 0.5
-
-
-def test_contacts_with_one_name_are_distinguished_by_city() -> None:
-    session = WORLD.open()
-    session.reset(WORLD.tasks("seed")[0])
-    names = [contact["name"] for contact in session._state["contacts"].values()]
-    twice = next(name for name in names if names.count(name) == 2)
-    both = json.loads(session.step(ToolCall("find_contact", {"name": twice})).content)
-    assert len(both) == 2
-    one = json.loads(session.step(ToolCall("find_contact", {"name": twice, "city": both[0]["city"]})).content)
-    assert [found["id"] for found in one] == [both[0]["id"]]
 
 
 def test_unknown_splits_and_invalid_worlds_are_errors() -> None:

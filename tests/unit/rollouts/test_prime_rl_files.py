@@ -88,12 +88,6 @@ def test_stream_and_its_chunks_are_read_in_order(tmp_path: Path, compressed: boo
     assert {one.task_id for one in found} == {KNOWN[0].task_id}
 
 
-def test_chunk_that_is_being_sealed_counts_once(tmp_path: Path) -> None:
-    write(tmp_path / "stream/00000.jsonl.zst", sealed(episode("1"), episode("2")))
-    write(tmp_path / "stream/00000.jsonl", lines(episode("1"), episode("2")))
-    assert len(played(tmp_path)[1]) == 2
-
-
 def test_damaged_chunk_is_reported_by_its_line(tmp_path: Path) -> None:
     write(tmp_path / "stream/00000.jsonl", lines(episode("1")))
     whole = sealed(*(episode(str(row)) for row in range(2, 6)))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from coevolve.core.seeding import rng_for
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.stages.base.demonstrate import RELIABLE, demonstrate, demonstrations, unreliable
-from coevolve.stages.base.recipe import copying, make
+from coevolve.stages.base.recipe import make
 from coevolve.stages.base.small import IGNORED, example
 from coevolve.stages.base.tokenizer import build
 from coevolve.stages.schema import load as load_params
@@ -34,12 +34,6 @@ def test_only_the_policys_own_words_are_targets() -> None:
     one = example(TOKENIZER, messages)
     said = "".join(TOKENIZER.decode([token]) for token in one["labels"] if token != IGNORED)
     assert said == "".join(message["content"] + "<|end|>" for message in messages if message["role"] == "assistant")
-
-
-def test_copies_repeat_their_strings() -> None:
-    for one in copying(TOKENIZER, 20, 0):
-        own = [token for token in one["labels"] if token != IGNORED]
-        assert one["input_ids"][1 : 1 + len(own)] == own
 
 
 def test_unreliable_demonstrator_corrupts_only_calls() -> None:

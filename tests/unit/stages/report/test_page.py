@@ -54,11 +54,6 @@ def test_page_begins_with_result_curve_and_trajectories(page: Path) -> None:
     assert Text(text).text.index("2 warnings: read before you trust") < Text(text).text.index("after t iterations")
 
 
-def test_page_without_warnings_has_no_box_for_them() -> None:
-    quiet = replace(SUMMARY, notes=[], stages=[one for one in SUMMARY.stages if one.stage != "verify"])
-    assert "warning" not in Text(render(quiet, "", [], [])).text.lower()
-
-
 def test_signals_of_a_group_are_a_list(page: Path) -> None:
     assert "<li>pay &gt; find <small>(count 2, total 90)</small></li>" in page.read_text(encoding="utf-8")
 
@@ -76,13 +71,6 @@ def test_origins_of_new_tasks_are_signals_the_generator_or_none() -> None:
     assert found["origins"] == [("boundary", 1), ("the generator", 1), ("no signal", 1)]
     about = {row["origin"]: row["about"] for row in found["shown"]}
     assert about == {"boundary": SEEDS[0].turns[0], "the generator": "", "no signal": ""}
-
-
-def test_shown_new_tasks_alternate_between_origins() -> None:
-    many = [grown(str(number), "x") for number in range(30)]
-    found = added(SEEDS, [*SEEDS, *many, *ADDED], SIGNALS, [], {})
-    assert found["tasks"] == 31 and len(found["shown"]) == 10
-    assert [row["origin"] for row in found["shown"]][:2] == ["no signal", "boundary"]
 
 
 def test_calls_in_replies_are_written_as_a_person_writes_them() -> None:

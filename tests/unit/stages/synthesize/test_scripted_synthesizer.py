@@ -77,10 +77,6 @@ def test_unneeded_calls_are_left_out() -> None:
     assert mail not in found.task.turns[0]
 
 
-def test_empty_exploration_gives_no_task() -> None:
-    assert synthesized() == []
-
-
 def test_name_found_by_a_lookup_is_described_by_its_field() -> None:
     mails = json.loads(json.dumps(_state(TASKS[0])["mail"]))
     subject, sender = next(
