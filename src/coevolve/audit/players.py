@@ -3,7 +3,6 @@
 Each turns a task into its calls, turn by turn, and the message after them; None if it cannot play the task.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,6 @@ from coevolve.audit.subject import Calls, Subject
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.tool_schema import to_try, tool_schema
 
-REPEATED = 8  # repetitions of a call
 PRINTED = 20_000  # most characters of an answer that repeats everything
 
 Play = tuple[Calls, str]
@@ -20,14 +18,6 @@ Play = tuple[Calls, str]
 def end_at_once(subject: Subject, task: Task) -> Play | None:
     """Call the tool that ends every task, without arguments."""
     return _last(task, _end(subject)) if subject.known.terminal else None
-
-
-def repeat_one_call(subject: Subject, task: Task) -> Play:
-    """Repeat the most frequent call of other tasks' references, and then end the task."""
-    calls = [call for other in subject.some["seed"] if other.task_id != task.task_id for call in other.calls]
-    calls = [call for call in calls if call.name != subject.known.terminal] or calls or [ToolCall("")]
-    most, _ = Counter(map(repr, calls)).most_common(1)[0]
-    return _last(task, [next(call for call in calls if repr(call) == most)] * REPEATED + _end(subject))
 
 
 def call_everything(subject: Subject, task: Task) -> Play:
@@ -62,7 +52,7 @@ def another_reference(subject: Subject, task: Task) -> Play:
 
 
 PLAYERS: tuple[Callable[[Subject, Task], Play | None], ...] = (
-    *(end_at_once, repeat_one_call, call_everything, echo_the_instruction, another_reference, print_everything),
+    *(end_at_once, call_everything, echo_the_instruction, another_reference, print_everything),
 )
 
 

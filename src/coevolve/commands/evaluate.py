@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -144,7 +144,7 @@ def _kept(
 ) -> Iterator[Path | None]:
     """The folder that holds a model directory's episodes until all are played. None for a served model: its log holds them."""
     from coevolve.core.arithmetic import in_effect
-    from coevolve.core.code_digest import code_of
+    from coevolve.core.code_closure import code_of
     from coevolve.core.hashing import content_hash
     from coevolve.core.scratch import claim, scratch
     from coevolve.policies.pretrained import contents, resolve
@@ -190,7 +190,7 @@ def _opened(
         from coevolve.policies.replicas import Replicas
 
         policy = open_model(Path(args.policy), args.threads, args.dtype, args.temperature, {})
-        with closing(policy) if isinstance(policy, Replicas) else nullcontext():
+        with policy if isinstance(policy, Replicas) else nullcontext():
             yield policy, None
     else:
         raise CoevolveError(

@@ -88,7 +88,7 @@ from coevolve.core.arithmetic import in_effect, pin
 from coevolve.core.processes import Worker
 if __name__ == "__main__":
     {first}
-    worker = Worker(in_effect)
+    worker = Worker(None, in_effect)
     print(worker.call("__repr__"))
 """
 
@@ -96,8 +96,8 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     "door",
     [
-        "import sys; sys.argv.append('0'); from coevolve.stages.running import run_iteration; "
-        "from coevolve.stages.evaluate.stage import main; run_iteration(main)",
+        "import sys; sys.argv.append('0'); from coevolve.stages.running import run; "
+        "from coevolve.stages.evaluate.stage import main; run(main)",
         "from coevolve.cli import main; main(['env', 'list'])",
         "import torch; torch.zeros(3); from coevolve.core.arithmetic import pin; pin()",  # as in a worker of Ray
     ],

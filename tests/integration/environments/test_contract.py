@@ -12,7 +12,7 @@ from coevolve.environments.registry import make
 from tests.contract import violations
 from tests.unit.stages.validate.test_validation import row
 
-NAMES = ["sql", "0.75*miniworld+0.25*sql", *(("bfcl", "bfcl_single") if find_spec("bfcl_eval") else ())]
+NAMES = ["sql", *(("bfcl", "bfcl_single") if find_spec("bfcl_eval") else ())]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,12 +1,11 @@
 """`coevolve grow` with a served model as its explorer."""
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from coevolve.core.io import read_tasks, write_jsonl
+from coevolve.core.io import write_jsonl
 from coevolve.core.records import Verdict
 from coevolve.core.trajectories import write_trajectories
 from coevolve.environments.registry import make
@@ -26,18 +25,6 @@ def test_served_model_explores_and_is_asked_once(
     assert grown.tasks and all("add_event" in task.tools for task in grown.tasks)
     spend = json.loads(Path("out", "work", "requests", "explore", "spend.json").read_text())
     assert spend["replies"] > 0 and [entry.name for entry in tmp_path.iterdir()] == ["out"]
-
-
-def test_every_environment_of_a_mixture_keeps_tasks(tmp_path: Path) -> None:
-    """The first environment alone has enough tasks, but it must not fill all places."""
-    world = make("miniworld+sql")
-    tasks = sorted(world.tasks("seed")[:20], key=lambda task: task.environment)
-    growth = _Growth(world.name, world, [], {}, GrowOptions(count=8), tmp_path)
-    write_jsonl(growth.work / "accepted.jsonl", tasks)
-    write_jsonl(growth.work / "verdicts.jsonl", [Verdict(task.task_id, task.task_id, True, []) for task in tasks])
-    growth.select()
-    numbers = Counter(task.environment for task in read_tasks(tmp_path / "tasks.jsonl"))
-    assert numbers == {"miniworld": 4, "sql": 4}
 
 
 def test_policy_whose_server_never_answers_measures_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

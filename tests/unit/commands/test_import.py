@@ -83,9 +83,3 @@ def test_score_option_is_for_episodes_without_one(folder: Path, capsys: pytest.C
     assert "scores outside of 0 to 1, of which those of at least 0.5 count as success: 1 (first: bare.jsonl:3)" in (
         capsys.readouterr().out
     )
-
-
-def test_deeply_nested_task_is_a_one_line_error(folder: Path) -> None:
-    deep = '{"task_id": "t", "environment": "e", "split": "s", "turns": ["x"], "reference": [[]], "world": {"a": '
-    code, errors = imported(folder, deep + "[" * 900 + "]" * 900 + "}}", "tasks")
-    assert code == 1 and "chats.jsonl:1: expected a JSON object (nested more than 64 deep)" in errors

@@ -7,7 +7,7 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.environments.registry import make
 from coevolve.stages.code.digest import digest
-from coevolve.stages.explore.exploration_plan import carry_out, plan
+from coevolve.stages.explore.explorer import carry_out, plan
 from coevolve.stages.explore.explorers import EXPLORERS
 from coevolve.stages.schema import Params, load
 from tests import ROOT
@@ -38,8 +38,8 @@ def test_an_explorer_of_a_file_explores(tmp_path: Path, monkeypatch: pytest.Monk
     world = make("miniworld")
     params = params_with("explore", "explorer", "mine.py")
     config = params.explore.model_copy(update={"explorations": 3})
-    plans = plan(world, world.tasks("seed")[:4], [], [], [], config, 0, 0)
-    found, _ = carry_out(plans, config, params.policy, None, None, lambda count: None)  # type: ignore[arg-type]
+    planned = plan(world, world.tasks("seed")[:4], [], [], [], config, 0, 0)
+    found, _ = carry_out(planned, config, params.policy, None, lambda count: None)  # type: ignore[arg-type]
     assert [(one.explorer, one.calls[0].name) for one in found] == [("waiting", "wait")] * 3
 
 

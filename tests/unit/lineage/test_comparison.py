@@ -47,11 +47,11 @@ def test_tokens_of_failures_count_towards_tokens_per_success() -> None:
     assert side("a", {"x": False}).tokens_per_success("test") is None
 
 
-def test_seconds_count_an_episode_of_a_mixture_once() -> None:
-    whole = side("a", {"x": True, "y": True})
-    parts = [replace(one, panel="test.sql") for one in whole.outcomes]
-    mixture = replace(whole, outcomes=[*whole.outcomes, *parts], seconds=3.0)
-    assert mixture.seconds_per_success() == 1.5
+def test_seconds_are_divided_by_successes() -> None:
+    took = replace(side("a", {"x": True, "y": False, "z": True}), seconds=3.0)
+    assert took.seconds_per_success() == 1.5
+    assert replace(took, seconds=None).seconds_per_success() is None
+    assert replace(side("a", {"x": False}), seconds=3.0).seconds_per_success() is None
 
 
 def test_other_differences_of_the_sides_are_named() -> None:

@@ -62,7 +62,7 @@ def test_page_shows_the_tasks_and_needs_no_network(grown: Grown) -> None:
     page = (grown.folder / "index.html").read_text()
     assert all(task.task_id in page for task in grown.tasks)
     assert "http" not in page.replace("http-equiv", "") and "<script" not in page
-    assert (grown.folder / "validation/report.md").exists() and (grown.folder / "data_docs/index.html").exists()
+    assert (grown.folder / "validation/quarantine.jsonl").exists() and (grown.folder / "data_docs/index.html").exists()
 
 
 def test_same_inputs_give_the_same_bytes_and_finished_steps_are_kept(grown: Grown, tmp_path: Path) -> None:

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from coevolve.core.seeding import rng_for
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.stages.base.demonstrate import RELIABLE, demonstrate, demonstrations, unreliable
-from coevolve.stages.base.recipe import make
+from coevolve.stages.base.recipe import RELIABLE, demonstrate, demonstrations, make, unreliable
 from coevolve.stages.base.small import IGNORED, example
 from coevolve.stages.base.tokenizer import build
 from coevolve.stages.schema import load as load_params

@@ -87,6 +87,7 @@ def test_qwen3_trains_resumes_merges_and_is_evaluated(tmp_path: Path, monkeypatc
         patched.setattr(saving, "save", killed)  # as if it was killed when training was over
         grpo.learn(settings(), Parity(), qwen_job(tmp_path / "again", parent))
     assert len(list((tmp_path / "again/scratch").glob(f"checkpoint-*/{COMPLETE}"))) == 2
+    assert load(tmp_path / "again/scratch/checkpoint-2")[0].peft_config, "a checkpoint is no policy"
     (tmp_path / f"again/scratch/checkpoint-2/{COMPLETE}").unlink()  # so that it resumes at step 1
     grpo.learn(settings(), Parity(), qwen_job(tmp_path / "again", parent))
     assert outputs(tmp_path / "again") == outputs(tmp_path / "whole")

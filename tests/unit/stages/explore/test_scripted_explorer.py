@@ -77,7 +77,6 @@ FIELDS: dict[str, Any] = {
     "a bound below zero": (Annotated[int, Field(lt=-3)], "depth"),
     "a share": (Annotated[float, Field(gt=0, lt=1)], "share"),
     "a multiple": (Annotated[int, Field(multiple_of=250, gt=0)], "grams"),
-    "a pattern": (Annotated[str, Field(pattern=r"^PRJ-\d{4}$")], "project"),
     "a date": (date, "day"),
     "a URL": (AnyUrl, "url"),
     "a record": (Ticket, "request"),

@@ -16,7 +16,7 @@ from coevolve.core.paths import Paths
 from coevolve.core.task import Task, ToolCall
 from coevolve.stages.validate.config import LIMITS, Validate
 from coevolve.stages.validate.stage import rejected
-from coevolve.stages.validate.validation import Validation, validate, write
+from coevolve.stages.validate.validation import Validation, validate
 from tests.unit.stages.train.small import WORLD
 
 PANELS = {name: WORLD.tasks(name) for name in WORLD.panels}
@@ -113,10 +113,6 @@ def test_good_rows_pass_and_bad_ones_are_quarantined_by_name(tmp_path: Path) -> 
         assert name in row["expectations"]
     assert found.critical is None
     assert (tmp_path / "docs/index.html").exists()
-    write(tmp_path, found, "Dataset 1")
-    text = (tmp_path / "report.md").read_text()
-    assert "| knows every tool | quarantine | 1 rows |" in text
-    assert "| tasks within its critical limit | stop | holds (40) |" in text
 
 
 def test_id_is_the_hash_of_its_own_content() -> None:

@@ -77,7 +77,7 @@ def test_pass_rate_is_the_share_of_counted_episodes(measured: list[Judged]) -> N
 
 
 def test_selection_trusts_one_episode_less_than_four(measured: list[Judged]) -> None:
-    kept = [one.verdict for one in select(measured, Select(keep=1, variety=0.0), {"miniworld": 1.0})]
+    kept = [one.verdict for one in select(measured, Select(keep=1, variety=0.0))]
     assert [verdict.accepted for verdict in kept] == [False, True, False]
     always, never = variance(Record(4, 4).chance), 0.0
     assert kept[0].gates[-1].reason == f"pass rate 1.00: others are worth more than {always:.2f}"
