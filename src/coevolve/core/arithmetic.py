@@ -163,11 +163,6 @@ def in_effect() -> Arithmetic:
     return Arithmetic(name, True) if actual == KNOWN.get(version) else Arithmetic(f"native {actual}: {name}", False)
 
 
-def arithmetic_fingerprint() -> dict[str, str]:
-    """The arithmetic and its version, which must be equal on all machines that run a model (see `core.workers.Fingerprint`)."""
-    return {"arithmetic": in_effect().name}
-
-
 def digest() -> str:
     """Hash of the outputs and gradients of a transformer layer on the CPU, on one thread."""
     import numpy as np

@@ -81,7 +81,9 @@ def _lack(error: Exception) -> str:
     else:
         said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     reason = plain((said or type(error).__name__).splitlines()[0][:200])
-    if _out_of_memory(error):
+    # torch raises a subclass of RuntimeError if a device has no memory left
+    full = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    if full or "can't allocate memory" in str(error):
         return f"{OUT_OF_MEMORY} ({reason})"
     code = error.errno if isinstance(error, OSError) else None
     if code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or any(words in str(error) for words in FULL):
@@ -91,12 +93,3 @@ def _lack(error: Exception) -> str:
         what = f"{error.filename}: {error.strerror}" if error.filename else reason
         return f"{what}; fix it or its permissions, and run the same command again"
     return ""
-
-
-def _out_of_memory(error: Exception) -> bool:
-    """Whether a device or this machine has no memory left. Torch raises a subclass of RuntimeError for that."""
-    return (
-        isinstance(error, MemoryError)
-        or type(error).__name__ == "OutOfMemoryError"
-        or "can't allocate memory" in str(error)
-    )

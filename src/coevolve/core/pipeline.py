@@ -109,15 +109,13 @@ def scratch_key(stage: str, t: int | None, params: Loop) -> str:
     """
     for step in steps(params.iterations):
         if (step.stage, step.t) == (stage, t):
-            deps = {dep: _hash(Path(dep)) for dep in step.deps}
-            return content_hash([in_effect().name, stage, t, deps])
+            hashes = {}
+            for dep in step.deps:
+                if not (path := Path(dep)).exists():
+                    raise CoevolveError(f"{path}: no such file or folder; run `dvc repro`, which writes it")
+                hashes[dep] = policy_hash(path) if path.is_dir() else file_hash(path)
+            return content_hash([in_effect().name, stage, t, hashes])
     raise CoevolveError(
         f"{PIPELINE}: no stage runs {stage}{'' if t is None else f' {t}'}; append the iteration to params.yaml, or use the "
         f"{PIPELINE} of this version of coevolve"
     )
-
-
-def _hash(path: Path) -> str:
-    if not path.exists():
-        raise CoevolveError(f"{path}: no such file or folder; run `dvc repro`, which writes it")
-    return policy_hash(path) if path.is_dir() else file_hash(path)

@@ -23,8 +23,9 @@ class EndpointPolicy:
     played the episode. A used-up budget ends all episodes. ``failures`` are the reasons of requests without an answer.
     """
 
-    def __init__(self, endpoint: Endpoint, temperature: float, name: str = "endpoint") -> None:
-        self.name = name
+    name = "endpoint"
+
+    def __init__(self, endpoint: Endpoint, temperature: float) -> None:
         self._endpoint = endpoint
         self._temperature = temperature
         self.exhausted = 0

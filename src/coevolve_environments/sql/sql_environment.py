@@ -128,7 +128,9 @@ class SQLSession(AdapterSession):
             return Score(float(checks["state"]), checks)
         ordered = "order by" in _statements(task)[-1][1].lower()
         checks["submitted"] = self._submitted is not None
-        checks["result"] = self._submitted is not None and _same(self._submitted, wanted, ordered)
+        mine, right = ([_rounded(row) for row in result] for result in (self._submitted or (), wanted))
+        same = mine == right if ordered else Counter(map(repr, mine)) == Counter(map(repr, right))
+        checks["result"] = self._submitted is not None and same
         if all(checks.values()):
             return Score(1.0, checks)
         return Score(PARTIAL * overlap(self._submitted or (), wanted) * checks["state"], checks)
@@ -189,11 +191,6 @@ def _truth(world: World, statements: tuple[tuple[str, str], ...]) -> tuple[Resul
 
 def _rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(round(one, 6) if isinstance(one, float) else one for one in row)
-
-
-def _same(one: Result, other: Result, ordered: bool) -> bool:
-    mine, right = [_rounded(row) for row in one], [_rounded(row) for row in other]
-    return mine == right if ordered else Counter(map(repr, mine)) == Counter(map(repr, right))
 
 
 def overlap(one: Result, other: Result) -> float:
