@@ -4,16 +4,33 @@ import argparse
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from coevolve.audit.checks import CHECKS
+from coevolve.audit.finding import COUNT, finding, place, write
+from coevolve.audit.subject import Subject
 from coevolve.commands.options import DIR, FILE, SWITCH
 from coevolve.core.errors import CoevolveError
+from coevolve.core.io import parse, read_json, read_tasks, write_json, write_jsonl, write_text
 from coevolve.core.numeric_options import whole
-
-if TYPE_CHECKING:
-    from coevolve.environments.environment import Environment
-    from coevolve.policies.config import PolicySection
-    from coevolve.stages.schema import Params
+from coevolve.core.paths import Paths
+from coevolve.core.scratch import once
+from coevolve.core.success import is_success
+from coevolve.core.trajectories import read_trajectories
+from coevolve.core.untrusted import markdown
+from coevolve.environments.environment import Environment
+from coevolve.environments.environment_package import package_name, write_package
+from coevolve.environments.registry import make
+from coevolve.environments.replay import checked_tasks
+from coevolve.lineage.ancestry import iterations, mixed
+from coevolve.lineage.cards import episode_card, policy_card, task_card
+from coevolve.lineage.run_export import preferences, supervised
+from coevolve.lineage.schemas import schemas
+from coevolve.policies.config import PolicySection
+from coevolve.rollout import Limits
+from coevolve.stages.report.run_summary import SUMMARY, Summary, run_hash
+from coevolve.stages.schema import Params, load, plain, value
+from coevolve.stages.train.reference_tokens import offered, replayed
 
 HELP = """
   coevolve export sft --out sft                      # references of the last dataset, as chat messages
@@ -48,9 +65,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.policies.config import PolicySection
-    from coevolve.stages.schema import load
-
     if args.out.exists():
         raise CoevolveError(f"--out {args.out}: already exists; name a new folder, or remove it")
     if args.successes and args.kind != "sft":
@@ -81,23 +95,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _schemas(out: Path) -> str:
-    from coevolve.core.io import write_json
-    from coevolve.lineage.schemas import schemas
-
     for name, schema in schemas().items():
         write_json(out / f"{name}.schema.json", schema)
     return ", ".join(schemas())
 
 
 def _last() -> int:
-    from coevolve.lineage.ancestry import iterations
-
     return iterations()[-1]
 
 
 def _run() -> str:
-    from coevolve.stages.report.run_summary import run_hash
-
     return run_hash(_last())
 
 
@@ -107,18 +114,8 @@ def _iteration(args: argparse.Namespace, back: int = 0) -> int:
     return iteration
 
 
-def _episodes(args: argparse.Namespace, name: str, policy: "PolicySection") -> str:
+def _episodes(args: argparse.Namespace, name: str, policy: PolicySection) -> str:
     """Chat messages of references, played in the environment ``name``, or of the agent's successes in training."""
-    from coevolve.core.io import read_tasks
-    from coevolve.core.paths import Paths
-    from coevolve.core.success import is_success
-    from coevolve.core.trajectories import read_trajectories
-    from coevolve.core.untrusted import markdown
-    from coevolve.environments.registry import make
-    from coevolve.lineage.run_export import supervised
-    from coevolve.rollout import Limits
-    from coevolve.stages.train.reference_tokens import offered, replayed
-
     environment = make(name)
     t = 0 if args.tasks else _iteration(args, back=args.successes)  # no iteration has trained on the last dataset
     file = args.tasks or Paths.tasks(t)
@@ -140,12 +137,6 @@ def _episodes(args: argparse.Namespace, name: str, policy: "PolicySection") -> s
 
 
 def _pairs(args: argparse.Namespace, name: str) -> str:
-    from coevolve.core.io import read_tasks
-    from coevolve.core.paths import Paths
-    from coevolve.environments.registry import make
-    from coevolve.lineage.run_export import preferences
-    from coevolve.stages.train.reference_tokens import offered
-
     environment, t = make(name), _iteration(args, back=1)
     rows = list(preferences(t, offered(environment, read_tasks(Paths.tasks(t), name, least=1))))
     origin = f"Training of iteration {t} prefers `chosen` to `rejected`."
@@ -154,11 +145,8 @@ def _pairs(args: argparse.Namespace, name: str) -> str:
 
 
 def _write(
-    out: Path, unit: str, origin: str, rows: Sequence[Mapping[str, Any]], environment: "Environment", run: str
+    out: Path, unit: str, origin: str, rows: Sequence[Mapping[str, Any]], environment: Environment, run: str
 ) -> None:
-    from coevolve.audit.finding import place
-    from coevolve.core.io import write_jsonl, write_text
-    from coevolve.lineage.cards import episode_card
 
     card = episode_card(unit, origin, rows, environment, run, place(environment))
     write_jsonl(out / "train.jsonl", map(dict, rows))
@@ -166,12 +154,6 @@ def _write(
 
 
 def _tasks(args: argparse.Namespace, name: str) -> str:
-    from coevolve.audit.finding import place
-    from coevolve.core.io import read_tasks, write_jsonl, write_text
-    from coevolve.core.paths import Paths
-    from coevolve.environments.registry import make
-    from coevolve.lineage.cards import task_card
-
     t, environment = _iteration(args), make(name)
     rows = read_tasks(Paths.tasks(t), name, least=1)
     card = task_card(rows, environment, _run(), place(environment))
@@ -182,17 +164,6 @@ def _tasks(args: argparse.Namespace, name: str) -> str:
 
 def _environment(args: argparse.Namespace, name: str) -> str:
     """Write a package of tasks that the environment ``name`` accepts, with an audit of the environment."""
-    from coevolve.audit.checks import CHECKS
-    from coevolve.audit.finding import COUNT, finding, place, write
-    from coevolve.audit.subject import Subject
-    from coevolve.core.io import read_json
-    from coevolve.core.paths import Paths
-    from coevolve.core.scratch import once
-    from coevolve.environments.environment_package import package_name, write_package
-    from coevolve.environments.registry import make
-    from coevolve.environments.replay import checked_tasks
-    from coevolve.lineage.cards import task_card
-
     module, environment = package_name(args.out), make(name)
     tasks = checked_tasks(environment, name, args.tasks or Paths.tasks(_iteration(args)))
     known = place(environment)
@@ -213,11 +184,8 @@ def _environment(args: argparse.Namespace, name: str) -> str:
     return f"{len(tasks)} tasks of {name} as the package {args.out.name}, audit.json and README.md"
 
 
-def _edited(params: "Params") -> str | None:
+def _edited(params: Params) -> str | None:
     """A line that names the first parameter which a stage of the run read with another value; None if there is none."""
-    from coevolve.core.io import read_json
-    from coevolve.stages.schema import value
-
     for file in sorted(Path("data/code").glob("*.json")):
         for key, noted in read_json(file)["params"].items():
             if value(params, key) != noted:
@@ -225,15 +193,7 @@ def _edited(params: "Params") -> str | None:
     return None
 
 
-def _policy(out: Path, wanted: int | None, params: "Params") -> str:
-    from coevolve.core.io import parse, read_json, write_text
-    from coevolve.core.paths import Paths
-    from coevolve.core.scratch import once
-    from coevolve.lineage.ancestry import mixed
-    from coevolve.lineage.cards import policy_card
-    from coevolve.stages.report.run_summary import SUMMARY, Summary
-    from coevolve.stages.schema import plain
-
+def _policy(out: Path, wanted: int | None, params: Params) -> str:
     if not SUMMARY.exists():
         raise CoevolveError(f"{SUMMARY}: no such file; run `dvc repro` first, which measures policies")
     summary = parse(Summary, read_json(SUMMARY), str(SUMMARY))

@@ -45,7 +45,7 @@ def test_long_decimal_beginning_of_an_id_names_the_task(shown: Shown, monkeypatc
     world = make("miniworld")
     tasks = [replace(TASKS[0], task_id="12345678deadbeef"), *TASKS[1:]]
     monkeypatch.setattr(world, "tasks", lambda split: tasks, raising=False)
-    monkeypatch.setattr("coevolve.environments.registry.make", lambda name: world)
+    monkeypatch.setattr("coevolve.commands.play.make", lambda name: world)
     assert shown("12345678") == "12345678deadbeef"
     with pytest.raises(CoevolveError, match="number below 256"):
         shown("1234567")
