@@ -24,7 +24,7 @@ from coevolve.core.terminal import plain
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import opened
 from coevolve.environments.template import check_new, declare
-from coevolve.policies.pretrained import is_path
+from coevolve.policies.pretrained import directory, is_path
 from coevolve.stages.schema import load
 from coevolve.stages.warm.config import Warm
 
@@ -43,7 +43,6 @@ WARM_STEPS = 100  # most steps in which the tiny policy learns a user's own tool
 WHY = "most supervised steps on your references; warm.until (0.5) ends them"
 MOST = 256  # tasks of an environment that a new project starts from
 FIRST = ("", "seed", "iterations", "warm", "train", "verify", "grpo")  # "" is the comment that opens the file
-HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 FILES = ("reviews/README.md", ".gitignore", ".dvcignore")  # a project and the repository have the same copies
 
 
@@ -106,23 +105,9 @@ def _environment(given: str, project: Path) -> Environment:
 
 def _model(given: str | None) -> str | None:
     """The value of base.model for ``given``: a hub name or `tiny` unchanged, a directory as an absolute path."""
-    if given is None:
-        return None
-    if given.endswith(".gguf"):
-        raise CoevolveError(
-            f"--model {given}: expected a model directory; open the file with transformers' `from_pretrained(DIR, gguf_file=...)` "
-            "and save the model and its tokenizer into a directory"
-        )
-    if HUB_NAME.fullmatch(given) and not is_path(given) and not Path(given).exists():
+    if given is None or not (is_path(given) or Path(given).exists()):
         return given
-    model = Path(given).expanduser().resolve()
-    if not model.is_dir():
-        raise CoevolveError(
-            f"--model {given}: no such directory {model}; expected a model directory or a name on the hub"
-        )
-    if not (model / "config.json").is_file():
-        raise CoevolveError(f"--model {given}: {model} is not a model directory: config.json is missing")
-    return str(model)
+    return str(directory(str(Path(given).expanduser().resolve())))
 
 
 def _write(project: Path, environment: Environment, args: argparse.Namespace) -> None:

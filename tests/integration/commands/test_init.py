@@ -118,7 +118,6 @@ BROKEN = {
         (["--profile", "none"], "no profile 'none'"),
         (["--model", "./nowhere"], "no such directory"),
         (["--model", "{folder}/empty"], "is not a model directory: config.json is missing"),
-        (["--model", "some.gguf"], "open the file with transformers' `from_pretrained(DIR, gguf_file=...)`"),
     ],
 )
 def test_mistake_is_a_one_line_error_and_creates_nothing(options: list[str], words: str, tmp_path: Path) -> None:
