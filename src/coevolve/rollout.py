@@ -23,7 +23,6 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.processes import WorkerLost
 from coevolve.core.task import CallOutcome, Score, Task
 from coevolve.core.trajectories import UNREAD, StopReason, Trajectory
-from coevolve.core.workers import Free
 from coevolve.environments.environment import Environment, FailureReason, Session, blameless
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Conversation, Policy, Reply
@@ -147,27 +146,12 @@ def _shared(
     batches: Sequence[tuple[int, Sequence[RolloutRequest]]],
     most: int,
 ) -> Iterator[list[Episode]]:
-    """Play each batch on a free replica, at most ``most`` batches at once. A replica whose machine is lost drops out."""
-    free: Free[Policy] = Free(replicas.members)
-
-    def play_free(batch: tuple[int, Sequence[RolloutRequest]]) -> list[Episode]:
-        while True:
-            replica = free.take()
-            try:
-                episodes = play(replica, batch)
-            except WorkerLost:
-                free.lose()
-                continue
-            except BaseException:
-                free.give(replica)
-                raise
-            free.give(replica)
-            return episodes
-
+    """Play each batch on a free replica, at most ``most`` batches at once."""
     try:
-        yield from in_order(play_free, batches, min(len(replicas.members), most))
+        concurrency = min(len(replicas.members), most)
+        yield from in_order(lambda batch: replicas.submit(play, batch).result(), batches, concurrency)
     except BaseException:
-        replicas.close()  # otherwise the remaining batches would play to their ends first
+        replicas.shutdown()  # otherwise the remaining batches would play to their ends first
         raise
 
 

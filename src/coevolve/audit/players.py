@@ -21,11 +21,12 @@ def end_at_once(subject: Subject, task: Task) -> Play | None:
 
 
 def call_everything(subject: Subject, task: Task) -> Play:
-    """Call every tool once, with arguments from a reference or of the right type."""
+    """Call every tool once, with arguments from references of other tasks or of the right type."""
     calls = []
     for function in _others(subject):
+        own = [value for call in task.calls if call.name == function["name"] for value in call.arguments.values()]
         required = tool_schema(function).flat()["required"]
-        calls.append(ToolCall(function["name"], {key: _value(subject, function, key) for key in required}))
+        calls.append(ToolCall(function["name"], {key: _value(subject, function, key, own) for key in required}))
     return _last(task, calls + _end(subject))
 
 
@@ -79,8 +80,10 @@ def _answer(subject: Subject, words: str) -> list[ToolCall]:
     return []
 
 
-def _value(subject: Subject, function: dict[str, Any], key: str) -> Any:
+def _value(subject: Subject, function: dict[str, Any], key: str, own: list[Any]) -> Any:
+    """A value for the argument ``key``, none of the task's ``own``: where each world has ids of its own, these would solve it."""
     schema = tool_schema(function)
     part = schema.flat()["properties"].get(key, True)
-    values = [*subject.known.fitting(function["name"], key), *to_try(schema.flat(part)), "x", [], {}]
+    known = [value for value in subject.known.fitting(function["name"], key) if value not in own]
+    values = [*known, *to_try(schema.flat(part)), "x", [], {}]
     return next(iter(schema.fitting(values, part)), "x")

@@ -16,7 +16,6 @@ from coevolve.commands.options import typed
 from coevolve.core.arithmetic import CHOICE, NATIVE, VARIABLES, able, in_effect
 from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis, judged
 from coevolve.core.errors import CoevolveError, first_line, install
-from coevolve.core.mixtures import shares
 from coevolve.core.paths import Paths
 from coevolve.core.processes import available
 from coevolve.core.ray_cluster import HERE, cluster
@@ -68,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _template(model: str, params: Params) -> Iterator[Diagnosis]:
-    environment, limits = make(next(iter(shares(params.environment)))), Limits.of(params.policy)
+    environment, limits = make(params.environment), Limits.of(params.policy)
     yield from diagnose(load_tokenizer(model), params.policy.template, environment, params.tasks.split, limits)
 
 
@@ -168,15 +167,15 @@ def _compute(params: Params) -> Iterator[Diagnosis]:
 
 
 def _environments(params: Params) -> Iterator[Diagnosis]:
-    absent, wanted = [], shares(params.environment)
-    for name in dict.fromkeys([*names(), *wanted]):
+    absent = []
+    for name in dict.fromkeys([*names(), params.environment]):
         found = Diagnosis("environment", WORKS, "")
         try:
             found = replace(found, text=f"{name}, {make(name).fingerprint}")
         except CoevolveError as error:
             absent.append(name)
             found = replace(found, state=BROKEN, text=str(error))
-        if name in wanted:
+        if name == params.environment:
             yield found
     if absent:
         yield Diagnosis("environments", ABSENT, f"not installed: {', '.join(absent)}", "coevolve env install NAME")
@@ -200,16 +199,16 @@ def _policy(params: Params) -> Iterator[Diagnosis]:
         source = resolve(folder)
         size = sum(file.stat().st_size for file in source.rglob("*.safetensors")) / 1e9
         yield Diagnosis("policy", WORKS, f"{folder}: {name}, {size:.2g} GB of weights")
-        yield from (_prompt(params, source, name) for name in shares(params.environment))
+        yield _prompt(params, source)
 
 
-def _prompt(params: Params, model: Path, name: str) -> Diagnosis:
-    """Check that a first prompt with the tools of the environment ``name`` leaves room for replies."""
+def _prompt(params: Params, model: Path) -> Diagnosis:
+    """Check that a first prompt with the tools of the environment leaves room for replies."""
     from transformers import AutoConfig, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(str(model))
     check_template(tokenizer, str(model))
-    environment = make(name)
+    environment = make(params.environment)
     task = environment.tasks(params.tasks.split)[0]
     with closing(environment.open()) as session:
         seen = session.reset(task)
@@ -218,7 +217,7 @@ def _prompt(params: Params, model: Path, name: str) -> Diagnosis:
     tokens = len(Renderer(tokenizer, params.policy.template).first(messages, tools))
     context = getattr(AutoConfig.from_pretrained(str(model)), "max_position_embeddings", tokens + 1)
     limit = params.policy.episode_tokens
-    text = f"{tokens} tokens with {name}'s {len(tools)} tools; an episode has {limit}, the model's context {context}"
+    text = f"{tokens} tokens with {environment.name}'s {len(tools)} tools; an episode has {limit}, the model's context {context}"
     remedy = "use a model with a longer context" if context <= tokens else f"set policy.episode_tokens to {2 * tokens}"
     return judged("prompt", tokens < min(limit, context), text, remedy)
 
@@ -242,6 +241,8 @@ def _endpoint(params: Params) -> Iterator[Diagnosis]:
 
 
 def _mlflow(params: Params) -> Iterator[Diagnosis]:
+    if params.tracking.mlflow == "disabled":
+        return
     shown = without_secrets(store())
     if store().startswith("sqlite"):
         there = Path(store().removeprefix("sqlite:///")).exists()

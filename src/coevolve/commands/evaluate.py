@@ -6,14 +6,14 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from rich.console import Console
 
 from coevolve.commands.options import ENVIRONMENT, FILE
 from coevolve.core.arithmetic import in_effect
-from coevolve.core.code_digest import code_of
+from coevolve.core.code_closure import code_of
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.io import write_jsonl
@@ -181,7 +181,7 @@ def _opened(args: argparse.Namespace, environment: Environment) -> Iterator[tupl
             print(f"{endpoint.spend}; requests and replies: {log}")
     elif Path(args.policy).is_dir():
         policy = open_model(Path(args.policy), args.threads, args.dtype, args.temperature, {})
-        with closing(policy) if isinstance(policy, Replicas) else nullcontext():
+        with policy if isinstance(policy, Replicas) else nullcontext():
             yield policy, None
     else:
         raise CoevolveError(

@@ -1,6 +1,5 @@
 """Work on many items at the same time, with results in order."""
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -18,19 +17,8 @@ def in_order(action: Callable[[Item], Result], items: Sequence[Item], concurrenc
     After an error, an interrupt, or a reader that stops early, no further item starts.
     """
     pool = ThreadPoolExecutor(concurrency, thread_name_prefix="in-order")
-    waiting: deque[Future[Result]] = deque()
-    left = iter(items)
     try:
-        for item in left:
-            waiting.append(pool.submit(action, item))
-            if len(waiting) >= concurrency:
-                break
-        while waiting:
-            result = waiting.popleft().result()
-            for item in left:
-                waiting.append(pool.submit(action, item))
-                break
-            yield result
+        yield from pool.map(action, items)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 

@@ -1,7 +1,6 @@
-"""Work in several processes. Each holds its own object, and callers call the object's methods by name.
+"""Processes of this machine that each hold an object, whose methods callers call by name.
 
-Results never depend on the number of processes: callers cut work into pieces that do not depend on it, and join the
-results in order.
+``concurrent.futures.ProcessPoolExecutor`` does not do this: it neither ends a call that is late nor replaces a process that died.
 """
 
 import os
@@ -27,17 +26,18 @@ from coevolve.core.errors import CoevolveError
 
 VARIABLE = "COEVOLVE_PROCESSES"
 MOST = 8  # processes by default: a training step has no more pieces
+MEMORY = "if memory ran out, lower policy.batch or set COEVOLVE_PROCESSES=1, then run the same command again"
 
 
-class WorkerDied(RuntimeError):
-    """A process ended during a call or before it."""
+class WorkerDied(CoevolveError):
+    """A process ended during a call or before it. The next call starts another one."""
 
 
 class WorkerLate(WorkerDied):
     """A call exceeded the time limit of its process, and the process was ended."""
 
 
-class WorkerLost(WorkerDied):
+class WorkerLost(Exception):
     """The machine of a process is out of reach. The call did not cause this."""
 
 
@@ -84,13 +84,16 @@ class Worker:
     or an OSError unchanged, another error as a RuntimeError with its traceback.
     """
 
-    seconds: float | None = None
+    def __init__(self, seconds: float | None, make: Callable[..., Any], *arguments: Any) -> None:
+        self._seconds, self._held = seconds, (arithmetic.pinned(), make, arguments)
+        self._closed = False
+        self._start()
 
-    def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
+    def _start(self) -> None:
         context = get_context("forkserver")
         self._pipe, theirs = context.Pipe()
         # a daemon, so that multiprocessing ends it with this process; only this process receives the terminal's Ctrl-C
-        self._process = context.Process(target=_serve, args=(theirs, arithmetic.pinned(), make, arguments), daemon=True)
+        self._process = context.Process(target=_serve, args=(theirs, *self._held), daemon=True)
         with _without_interrupts():
             self._process.start()
         theirs.close()
@@ -100,52 +103,67 @@ class Worker:
         return self._process.pid
 
     def call(self, method: str, *arguments: Any) -> Any:
+        if self._pipe.closed and not self._closed:
+            self._start()
         try:
             self._pipe.send((method, arguments))
-            if self.seconds is not None and not self._pipe.poll(self.seconds):
-                self._process.kill()
-                raise WorkerLate(f"process {self.pid} did not end {method!r} within {self.seconds:g} s")
-            result, error = self._pipe.recv()
+            late = not self._pipe.poll(self._seconds)
+            result, error = (None, None) if late else self._pipe.recv()
         except (EOFError, OSError):
             self._process.join()
+            self._pipe.close()
             code = self._process.exitcode or 0
-            raise WorkerDied(f"process {self.pid} ended in {method!r} ({_how(code)})") from None
+            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            raise WorkerDied(f"process {self.pid} ended in {method!r} ({how}); {MEMORY}") from None
+        if late:
+            self._end()
+            raise WorkerLate(f"process {self.pid} did not end {method!r} within {self._seconds} s")
         if error is not None:
             raise error
         return result
 
     def close(self) -> None:
         """End the process, even during a call."""
+        self._closed = True
+        self._end()
+
+    def _end(self) -> None:
         self._process.kill()
         self._process.join()
         self._pipe.close()
 
 
-def _how(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+class Holder:
+    """An object in a process of its own: the other side of a `Worker`. It uses the shared arithmetic if its parent is ``pinned``."""
+
+    def __init__(self, pinned: bool, make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self._failure: Exception | None = None
+        try:
+            if pinned:
+                arithmetic.pin()
+            self._held = make(*arguments)
+        except Exception as error:
+            self._failure = _portable(error)
+
+    def call(self, method: str, arguments: tuple[Any, ...]) -> tuple[Any, Exception | None]:
+        """The result of a method, or the error that the caller raises."""
+        if self._failure is not None:
+            return None, self._failure
+        try:
+            return getattr(self._held, method)(*arguments), None
+        except Exception as error:
+            return None, _portable(error)
 
 
-def _serve(pipe: "Connection[Any, Any]", pinned: bool, make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    """Answer calls until the pipe closes. The process uses the shared arithmetic if its parent is ``pinned``."""
+def _serve(pipe: "Connection[Any, Any]", *held: Any) -> None:
+    """Answer calls until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    held, failure = None, None
-    try:
-        if pinned:
-            arithmetic.pin()
-        held = make(*arguments)
-    except Exception as error:
-        failure = portable(error)
-    while True:
-        try:
-            method, given = pipe.recv()
-        except EOFError:
-            return
-        try:
-            pipe.send((None, failure) if failure else (getattr(held, method)(*given), None))
-        except Exception as error:
-            pipe.send((None, portable(error)))
+    holder = Holder(*held)
+    with suppress(EOFError):
+        while True:
+            pipe.send(holder.call(*pipe.recv()))
 
 
 def _end_with_parent() -> None:
@@ -156,7 +174,7 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def portable(error: Exception) -> Exception:
+def _portable(error: Exception) -> Exception:
     """An error that another process can raise: see `Worker`."""
     if isinstance(error, CoevolveError):
         return CoevolveError(str(error))

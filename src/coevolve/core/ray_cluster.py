@@ -8,17 +8,18 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from coevolve.core import arithmetic
-from coevolve.core.code_digest import SOURCE
+from coevolve.core.code_closure import SOURCE
 from coevolve.core.errors import CoevolveError, first_line, install
 from coevolve.core.hashing import content_hash, file_hash
-from coevolve.core.processes import WorkerDied, WorkerLate, WorkerLost, portable
+from coevolve.core.processes import MEMORY, Holder, WorkerDied, WorkerLate, WorkerLost
 from coevolve.core.scratch import temporary
 from coevolve.core.workers import Compute, Fingerprint
 
@@ -45,13 +46,8 @@ def cluster(config: Compute, fingerprint: Fingerprint) -> Iterator["RayCluster"]
     try:
         yield cluster
     finally:
-        cluster.close()
-
-
-def code() -> str:
-    """A hash of this machine's code."""
-    files = sorted(SOURCE.glob("coevolve/**/*.py"))
-    return content_hash({str(file.relative_to(SOURCE)): file_hash(file) for file in files})
+        if "_ray" in cluster.__dict__:
+            load().shutdown()
 
 
 class RayCluster:
@@ -59,7 +55,7 @@ class RayCluster:
 
     def __init__(self, config: Compute, fingerprint: Fingerprint) -> None:
         self._config, self._fingerprint = config, fingerprint
-        self._folders: dict[Path, Any] = {}
+        self._sent: dict[Path, Any] = {}
 
     @cached_property
     def _ray(self) -> Any:
@@ -82,7 +78,7 @@ class RayCluster:
 
     @cached_property
     def _expected(self) -> dict[str, str]:
-        return _merged(self._fingerprint)
+        return _alike(self._fingerprint)
 
     @cached_property
     def count(self) -> int:
@@ -91,124 +87,92 @@ class RayCluster:
             raise CoevolveError(f"compute.cpus is {cpus}, but the Ray cluster has {there} CPUs; lower compute.cpus")
         return there // cpus
 
-    def close(self) -> None:
-        if "_ray" in self.__dict__:
-            self._ray.shutdown()
-
-    def hire(self, make: Callable[..., Any], *arguments: Any, fingerprint: Fingerprint = dict) -> "Actor":
-        sent = [self._folder(argument) if isinstance(argument, Path) else argument for argument in arguments]
-        same = {**self._expected, **fingerprint()}
-        return Actor(self._ray, self._config.cpus, [self._fingerprint, fingerprint], same, make, sent)
-
-    def _folder(self, path: Path) -> Any:
-        """The contents of a folder, sent once for all workers."""
-        if path not in self._folders:
-            files = {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
-            self._folders[path] = Folder(self._ray.put(files))
-        return self._folders[path]
+    def hire(self, seconds: float | None, make: Callable[..., Any], *arguments: Any) -> "Actor":
+        for folder in arguments:
+            if isinstance(folder, Path) and folder not in self._sent:  # sent once for all workers
+                files = {
+                    str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()
+                }
+                self._sent[folder] = self._ray.put(Folder(files))
+        sent = [self._sent[one] if isinstance(one, Path) else one for one in arguments]
+        remote = self._ray.remote(num_cpus=self._config.cpus, max_restarts=0, max_task_retries=0)(_Arrived)
+        return Actor(
+            seconds, partial(remote.remote, arithmetic.pinned(), self._expected, self._fingerprint, make, *sent)
+        )
 
 
+@dataclass
 class Folder:
-    """A folder in a message: ``files`` refers to the bytes of each file by name."""
+    """A folder in a message: the bytes of each file by name."""
 
-    def __init__(self, files: Any) -> None:
-        self.files = files
+    files: dict[str, bytes]
 
-
-class Actor:
-    """A worker on the cluster: see `coevolve.core.workers.Hired`."""
-
-    seconds: float | None = None
-
-    def __init__(
-        self,
-        ray: Any,
-        cpus: int,
-        fingerprints: Sequence[Fingerprint],
-        expected: Mapping[str, str],
-        make: Callable[..., Any],
-        arguments: list[Any],
-    ) -> None:
-        self._ray = ray
-        holder = ray.remote(num_cpus=cpus, max_restarts=0, max_task_retries=0)(Holder)
-        self._actor = holder.remote(arithmetic.pinned(), list(fingerprints), dict(expected), make, arguments)
-
-    def call(self, method: str, *arguments: Any) -> Any:
-        errors = self._ray.exceptions
-        try:
-            result, error = self._ray.get(self._actor.call.remote(method, arguments), timeout=self.seconds)
-        except errors.GetTimeoutError:
-            raise WorkerLate(f"a process of the Ray cluster did not end {method!r} within {self.seconds:g} s") from None
-        except errors.ActorDiedError as died:
-            message = str(died)
-            if "node has died" in message or "node was" in message:
-                raise WorkerLost(message) from None
-            if "creation task" in message:  # the machine cannot unpickle the arguments
-                raise CoevolveError(
-                    f"a machine of the Ray cluster cannot start a worker: {message.strip().splitlines()[-1]}"
-                ) from None
-            raise WorkerDied(f"a process of the Ray cluster ended in {method!r}") from None
-        except errors.RayActorError as lost:  # the machine is out of reach
-            raise WorkerLost(str(lost)) from None
-        if error is not None:
-            raise error
-        return result
-
-    def close(self) -> None:
-        """End the process, even during a call."""
-        self._ray.kill(self._actor)
-
-
-class Holder:
-    """The process of an actor. It holds the object that ``make(*arguments)`` returns.
-
-    It fails if a fingerprint of its machine differs from ``expected``, those of the machine that hires it. It uses the
-    shared arithmetic if the process that hires it is ``pinned``.
-    """
-
-    def __init__(
-        self,
-        pinned: bool,
-        fingerprints: Sequence[Fingerprint],
-        expected: Mapping[str, str],
-        make: Callable[..., Any],
-        arguments: list[Any],
-    ) -> None:
-        self._held: Any = None
-        self._failure: Exception | None = None
-        self._places = ExitStack()
-        try:
-            if pinned:
-                arithmetic.pin()
-            _same(expected, _merged(*fingerprints))
-            self._held = make(*map(self._arrived, arguments))
-        except Exception as error:
-            self._failure = portable(error)
-
-    def call(self, method: str, arguments: tuple[Any, ...]) -> tuple[Any, Exception | None]:
-        if self._failure is not None:
-            return None, self._failure
-        try:
-            return getattr(self._held, method)(*arguments), None
-        except Exception as error:
-            return None, portable(error)
-
-    def _arrived(self, argument: Any) -> Any:
-        if not isinstance(argument, Folder):
-            return argument
-        folder = self._places.enter_context(temporary("sent"))
-        for name, content in load().get(argument.files).items():
+    def written(self) -> Path:
+        """The folder on this machine, until this process ends."""
+        folder = _UNTIL_THE_END.enter_context(temporary("sent"))
+        for name, content in self.files.items():
             file = folder / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
         return folder
 
 
-def _merged(*fingerprints: Fingerprint) -> dict[str, str]:
-    return {"code": code(), **{name: value for fingerprint in fingerprints for name, value in fingerprint().items()}}
+_UNTIL_THE_END = ExitStack()
 
 
-def _same(expected: Mapping[str, str], actual: Mapping[str, str]) -> None:
+class Actor:
+    """A worker on the cluster: see `coevolve.core.processes.Worker`."""
+
+    def __init__(self, seconds: float | None, start: Callable[[], Any]) -> None:
+        self._seconds, self._start = seconds, start
+        self._actor = start()
+        self._died = self._closed = False
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        ray = load()
+        if self._died and not self._closed:
+            self._actor, self._died = self._start(), False
+        try:
+            result, error = ray.get(self._actor.call.remote(method, arguments), timeout=self._seconds)
+        except ray.exceptions.GetTimeoutError:
+            ray.kill(self._actor)
+            self._died = True
+            raise WorkerLate(f"a process of the Ray cluster did not end {method!r} within {self._seconds} s") from None
+        except ray.exceptions.RayActorError as died:
+            message = str(died)
+            if (
+                not isinstance(died, ray.exceptions.ActorDiedError)
+                or "node has died" in message
+                or "node was" in message
+            ):
+                raise WorkerLost(message) from None
+            if "creation task" in message:  # the machine cannot unpickle the arguments
+                raise CoevolveError(
+                    f"a machine of the Ray cluster cannot start a worker: {message.strip().splitlines()[-1]}"
+                ) from None
+            self._died = True
+            raise WorkerDied(f"a process of the Ray cluster ended in {method!r}; {MEMORY}") from None
+        if error is not None:
+            raise error
+        return result
+
+    def close(self) -> None:
+        """End the process, even during a call."""
+        self._closed = True
+        load().kill(self._actor)
+
+
+class _Arrived(Holder):
+    """A holder on another machine, which must be like the machine that hires it."""
+
+    def __init__(
+        self, pinned: bool, expected: dict[str, str], fingerprint: Fingerprint, make: Callable[..., Any], *sent: Any
+    ) -> None:
+        super().__init__(pinned, _make, (expected, fingerprint, make, sent))
+
+
+def _make(expected: dict[str, str], fingerprint: Fingerprint, make: Callable[..., Any], sent: tuple[Any, ...]) -> Any:
+    actual = _alike(fingerprint)
     for name in expected:
         if actual[name] != expected[name]:
             address = load().util.get_node_ip_address()
@@ -216,3 +180,10 @@ def _same(expected: Mapping[str, str], actual: Mapping[str, str]) -> None:
                 f"the machine {address} of the Ray cluster has {name} {actual[name]}, but this machine has {expected[name]}; "
                 "install the same there, or remove it from the cluster"
             )
+    return make(*(one.written() if isinstance(one, Folder) else one for one in sent))
+
+
+def _alike(fingerprint: Fingerprint) -> dict[str, str]:
+    """All that must be equal on this machine and on those of the cluster."""
+    files = {str(file.relative_to(SOURCE)): file_hash(file) for file in sorted(SOURCE.glob("coevolve/**/*.py"))}
+    return {"code": content_hash(files), "arithmetic": arithmetic.in_effect().name, **fingerprint()}

@@ -1,23 +1,21 @@
-"""Divide work among workers, on this machine or on several. Each worker holds its own object, whose methods are called by name.
+"""An executor whose workers each hold their own object, on this machine or on several.
 
 An *engine* decides where the workers run. Results never depend on how many workers there are or where they run: callers cut
 work into pieces that depend on neither, and join the results in order.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from queue import SimpleQueue
-from threading import Lock
-from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 
-from coevolve.core.concurrency import in_order
 from coevolve.core.errors import CoevolveError
-from coevolve.core.processes import Worker, WorkerDied, WorkerLost, available, prepare
+from coevolve.core.processes import Worker, WorkerLost, available, prepare
 from coevolve.core.section import Count, Section
 
-Member = TypeVar("Member")
 Fingerprint = Callable[[], Mapping[str, str]]  # values by name that must be equal on all machines with workers
 
 
@@ -32,16 +30,6 @@ class Compute(Section):
     """CPUs of the cluster per process."""
 
 
-class Hired(Protocol):
-    """A worker, which holds an object: see `coevolve.core.processes.Worker`."""
-
-    seconds: float | None
-
-    def call(self, method: str, *arguments: Any) -> Any: ...
-
-    def close(self) -> None: ...
-
-
 class Engine(Protocol):
     """The place where workers run."""
 
@@ -50,11 +38,10 @@ class Engine(Protocol):
         """The number of workers that can run at the same time."""
         ...
 
-    def hire(self, make: Callable[..., Any], *arguments: Any, fingerprint: Fingerprint = dict) -> Hired:
-        """A worker that holds the object that ``make(*arguments)`` returns.
+    def hire(self, seconds: float | None, make: Callable[..., Any], *arguments: Any) -> Any:
+        """A worker that holds the object that ``make(*arguments)`` returns: see `coevolve.core.processes.Worker`.
 
-        An argument that is the path of a folder is sent with the folder's files. ``fingerprint`` adds values that must be
-        equal on the worker's machine.
+        An argument that is the path of a folder is sent with the folder's files.
         """
         ...
 
@@ -65,9 +52,9 @@ class Local:
     def __init__(self, count: int) -> None:
         self.count = count
 
-    def hire(self, make: Callable[..., Any], *arguments: Any, fingerprint: Fingerprint = dict) -> Worker:
+    def hire(self, seconds: float | None, make: Callable[..., Any], *arguments: Any) -> Worker:
         prepare(make.__module__)
-        return Worker(make, *arguments)
+        return Worker(seconds, make, *arguments)
 
 
 def local() -> Local | None:
@@ -87,87 +74,48 @@ def engine(config: Compute, fingerprint: Fingerprint = dict) -> AbstractContextM
     return cluster(config, fingerprint)
 
 
-class Free(Generic[Member]):
-    """The idle ``members``, for threads that have work."""
+class Workers(ThreadPoolExecutor):
+    """All workers of ``engine``, each with an equal object. ``submit(action, item)`` and ``map`` run ``action(worker, item)``.
 
-    def __init__(self, members: Iterable[Member]) -> None:
-        self._queue: SimpleQueue[Member | None] = SimpleQueue()
-        self._left, self._lock = 0, Lock()
-        for member in members:
-            self._left += 1
-            self._queue.put(member)
-
-    def take(self) -> Member:
-        """Wait for an idle member. Raises CoevolveError if all members are lost."""
-        member = self._queue.get()
-        if member is None:
-            self._queue.put(None)  # for the other threads that wait
-            raise CoevolveError(
-                "all machines of the cluster are out of reach; run the same command again when some are back"
-            )
-        return member
-
-    def give(self, member: Member) -> None:
-        """Return ``member``, which is idle again."""
-        self._queue.put(member)
-
-    def lose(self) -> None:
-        """Report that a member that was taken is lost."""
-        with self._lock:
-            self._left -= 1
-            if not self._left:
-                self._queue.put(None)
-
-
-class Workers:
-    """All workers of ``engine``, each with an equal object.
-
-    A worker that dies or exceeds ``seconds`` in a call is replaced. A worker whose machine is lost is not replaced: another
-    worker repeats its call.
+    Each action has a worker for itself, and a thread of this process makes its calls. If the worker's machine is lost,
+    another worker repeats the action.
     """
 
     def __init__(self, engine: Engine, make: Callable[..., Any], *arguments: Any, seconds: float | None = None) -> None:
-        self._engine, self._make, self._arguments, self._seconds = engine, make, arguments, seconds
-        self.count = engine.count
-        self._workers = {number: self._hire() for number in range(engine.count)}
-        self._free = Free(self._workers)
+        super().__init__(engine.count, thread_name_prefix="workers")
+        self.members = [self.member(engine.hire(seconds, make, *arguments)) for _ in range(engine.count)]
+        self._idle: SimpleQueue[Any] = SimpleQueue()
+        for member in self.members:
+            self._idle.put(member)
+        self._alive = list(self.members)
 
-    def _hire(self) -> Hired:
-        worker = self._engine.hire(self._make, *self._arguments)
-        worker.seconds = self._seconds
+    def member(self, worker: Any) -> Any:
+        """The form in which actions get a ``worker``."""
         return worker
 
-    def __enter__(self) -> "Workers":
-        return self
+    def submit(self, action: Callable[..., Any], /, *items: Any) -> Future[Any]:  # type: ignore[override]
+        return super().submit(self._run, action, *items)
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def call(self, method: str, *arguments: Any) -> Any:
-        """The result of a call to the next idle worker. After WorkerDied, the caller may repeat the call."""
+    def _run(self, action: Callable[..., Any], *items: Any) -> Any:
         while True:
-            number = self._free.take()
+            worker = self._idle.get()
+            if worker is None:
+                self._idle.put(None)  # for the other threads that wait
+                raise CoevolveError(
+                    "all machines of the cluster are out of reach; run the same command again when some are back"
+                )
+            idle = worker
             try:
-                result = self._workers[number].call(method, *arguments)
+                return action(worker, *items)
             except WorkerLost:
-                self._workers.pop(number).close()
-                self._free.lose()
-                continue
-            except WorkerDied:
-                self._workers[number].close()
-                self._workers[number] = self._hire()
-                self._free.give(number)
-                raise
-            except BaseException:
-                self._free.give(number)
-                raise
-            self._free.give(number)
-            return result
+                self._alive.remove(worker)
+                idle = None
+            finally:
+                if idle is not None or not self._alive:
+                    self._idle.put(idle)
 
-    def map(self, action: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-        """The results of ``action`` for every item, in order. ``action`` makes the calls; as many run at once as workers exist."""
-        yield from in_order(action, items, self.count)
-
-    def close(self) -> None:
-        for worker in self._workers.values():
-            worker.close()
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = True) -> None:
+        """End all processes, even during a call."""
+        super().shutdown(wait=False, cancel_futures=True)
+        for member in self.members:
+            member.close()

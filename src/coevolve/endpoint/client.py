@@ -6,7 +6,6 @@ JSON) are retried with backoff. A final refusal of the server is one clear error
 """
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from coevolve.core.seeding import rng_for
 from coevolve.core.untrusted import one_line, sound
 from coevolve.endpoint.config import EndpointSection
 from coevolve.endpoint.log import RequestLog
-from coevolve.endpoint.messages import Answer, Ask, Failed, Passing
+from coevolve.endpoint.messages import Answer, Ask, Failed
 
 if TYPE_CHECKING:
     from coevolve.endpoint.transport import Transport
@@ -31,10 +30,8 @@ __all__ = ["Answer", "Ask", "Endpoint", "Exhausted", "Failed", "open_endpoint"]
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between attempts, doubled each time
 LONGEST_WAIT = 600.0  # seconds that a server may ask a client to wait
-# Requests in a row without an answer end the stage: three that reach no server, or twelve on which the server fails.
-LOST, UNHEARD, FAILED_ON = 12, 4, 1
-LEVELS = DEPTH - 4  # most levels of JSON in a request, so that a line of the log stays readable
-AGAIN = "the log holds all answers, and they are not requested again"
+LOST = 8  # requests in a row without an answer that end the stage
+AGAIN = "run the same command again: the log holds all answers, and they are not requested again"
 
 
 class Exhausted(Exception):
@@ -45,15 +42,14 @@ class Exhausted(Exception):
 class Budget:
     """Allows ``budget_requests`` requests (failed requests and remembered answers count) and ``budget_tokens`` tokens.
 
-    It counts the ``requests`` sent or remembered, the ``answered`` ones, those ``remembered`` from the log, and tokens. A request is
-    allowed only if its estimate still fits with the estimates of all open requests. The cost of an answer from the log counts too, so
-    an interrupted run ends at the same place as an uninterrupted one.
+    It counts the ``requests`` sent or remembered from the log, the ``answered`` ones, and tokens. A request is allowed only if its
+    estimate still fits with the estimates of all open requests. The cost of an answer from the log counts too, so an interrupted
+    run ends at the same place as an uninterrupted one.
     """
 
     config: EndpointSection
     requests: int = 0
     answered: int = 0
-    remembered: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     _reserved: int = 0
@@ -61,11 +57,7 @@ class Budget:
 
     def __str__(self) -> str:
         cost = f", ${self.cost:.2f}" if self.cost else ""
-        return f"{self.requests} requests, {self.tokens / 1000:.1f}k tokens{cost}"
-
-    @property
-    def tokens(self) -> int:
-        return self.prompt_tokens + self.completion_tokens
+        return f"{self.requests} requests, {(self.prompt_tokens + self.completion_tokens) / 1000:.1f}k tokens{cost}"
 
     @property
     def cost(self) -> float:
@@ -77,26 +69,21 @@ class Budget:
         with self._lock:
             if self.requests >= self.config.budget_requests:
                 raise Exhausted(f"endpoint.budget_requests ({self.config.budget_requests}) is reached")
-            if self.tokens + self._reserved + tokens > self.config.budget_tokens:
+            used = self.prompt_tokens + self.completion_tokens + self._reserved
+            if used + tokens > self.config.budget_tokens:
                 raise Exhausted(f"endpoint.budget_tokens ({self.config.budget_tokens}) is reached")
             self._reserved += tokens
             self.requests += 1
 
-    def settle(self, reserved: int, answer: Answer | None) -> None:
+    def settle(self, reserved: int, answer: Answer | None, remembered: int = 0) -> None:
         """Replace the ``reserved`` tokens by those of the answer, or of None if there is no answer."""
         with self._lock:
             self._reserved -= reserved
+            self.requests += remembered
             if answer is not None:
                 self.answered += 1
                 self.prompt_tokens += answer.prompt_tokens
                 self.completion_tokens += answer.completion_tokens
-
-    def remember(self, answer: Answer) -> None:
-        """Count an answer from the log."""
-        with self._lock:
-            self.requests += 1
-            self.remembered += 1
-        self.settle(0, answer)
 
 
 class Endpoint:
@@ -117,8 +104,7 @@ class Endpoint:
         self._used: set[str] = set()
         self._turns: dict[str, threading.Lock] = {}  # one for each request, held until its answer is in the log
         self._lock = threading.Lock()
-        self._not_before = 0.0  # the server's pause, which applies to all threads
-        self._lost = 0  # weight of the last requests in a row without an answer
+        self._lost = 0  # requests in a row without an answer
         self._closed = threading.Event()
 
     def key(self, ask: Ask) -> str:
@@ -132,9 +118,8 @@ class Endpoint:
         one (unreachable, unknown model, refused key).
         """
         try:  # an environment's answers may hold the key, and text that a log cannot hold
-            told = {"messages": sound(ask.messages, LEVELS), "tools": sound(ask.tools, LEVELS)}
-            json.dumps(told, allow_nan=False)
-            ask = replace(ask, **(self._transport.clean(told) if self._transport else told))
+            text = json.dumps({"messages": ask.messages, "tools": ask.tools}, allow_nan=False)
+            ask = replace(ask, **sound(json.loads(self._transport.hide(text) if self._transport else text), DEPTH - 1))
             key = self.key(ask)
         except (ValueError, TypeError, RecursionError) as error:
             raise Failed(f"the request cannot be written as JSON ({one_line(str(error))})", final=True) from None
@@ -146,7 +131,7 @@ class Endpoint:
                 answer = self._send(key, ask)
                 self._log.put(key, {"model": self.model, **ask.content()}, answer)
             elif key not in self._used:
-                self.spend.remember(answer)
+                self.spend.settle(0, answer, remembered=1)
             self._used.add(key)
         self.watch()
         return answer
@@ -156,16 +141,10 @@ class Endpoint:
         return [self._log.line(key) for key in sorted(self._used)]
 
     def close(self) -> None:
-        """Send no further request, wait for open replies (they are paid for), and log them.
-
-        The wait is at most the time limit of a reply.
-        """
+        """Send no further request, wait for open replies (they are paid for) as long as a reply may take, and log them."""
         self._closed.set()
-        waiting = [turn for turn in list(self._turns.values()) if turn.locked()]
-        if waiting:
-            print(f"waiting for {len(waiting)} open replies", file=sys.stderr)
         until = time.monotonic() + min(self.config.timeout, threading.TIMEOUT_MAX / 2)
-        for turn in waiting:
+        for turn in list(self._turns.values()):
             if turn.acquire(timeout=max(0.0, until - time.monotonic())):
                 turn.release()
         if self._transport:
@@ -175,10 +154,8 @@ class Endpoint:
         if self._transport is None:
             self.missing += 1
             raise Exhausted("the log that is replayed ends here")
-        tokens = ask.tokens()
+        tokens = ask.prompt_tokens() + ask.max_tokens
         for attempt in range(self.config.retries + 1):
-            while (left := self._not_before - time.monotonic()) > 0 and not self._closed.wait(left):
-                pass
             if self._closed.is_set():
                 raise Exhausted("the endpoint is closed")
             self.spend.reserve(tokens)
@@ -189,38 +166,24 @@ class Endpoint:
                 answer = self._transport.send(self.model, ask, ask.seed + attempt)
                 self._lost = 0
                 return answer
-            except Passing as failure:
-                reason = failure
+            except Failed as error:
+                if error.final:
+                    raise
+                failure = error
             finally:
                 self.spend.settle(tokens, answer)
+            if failure.wait and failure.wait > LONGEST_WAIT:
+                raise CoevolveError(f"endpoint {self.config.url} asks to wait {failure.wait:.0f} s; then {AGAIN}")
             if attempt < self.config.retries:
-                self._pause(key, attempt, reason.wait)
-        raise self._given_up(reason)
-
-    def _given_up(self, reason: Passing) -> Exception:
-        with self._lock:
-            self._lost += FAILED_ON if reason.heard else UNHEARD
-            lost = self._lost
-        if lost < LOST and (reason.heard or self.spend.answered):
-            return Failed(str(reason))
-        return CoevolveError(
-            f"endpoint {self.config.url}: no answer after {self.config.retries + 1} attempts ({reason}); "
-            "check that the server runs and check endpoint.url in params.yaml, then run the same command again: "
-            + AGAIN
+                pause = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
+                self._closed.wait(failure.wait or pause * rng_for("pause", key, attempt).uniform(0.5, 1.0))
+        self._lost += 1
+        if self._lost < LOST and (failure.heard or self.spend.answered):
+            raise failure
+        raise CoevolveError(
+            f"endpoint {self.config.url}: no answer after {self.config.retries + 1} attempts ({failure}); "
+            f"check that the server runs and check endpoint.url in params.yaml, then {AGAIN}"
         )
-
-    def _pause(self, key: str, attempt: int, asked: float | None) -> None:
-        """Wait before the next attempt: as long as the server asks all requests to, or else a growing pause of this request."""
-        if asked is None:
-            pause = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
-            self._closed.wait(pause * rng_for("pause", key, attempt).uniform(0.5, 1.0))
-        elif asked > LONGEST_WAIT:
-            raise CoevolveError(
-                f"endpoint {self.config.url} asks to wait {asked:.0f} s; run the same command again then: " + AGAIN
-            )
-        else:
-            with self._lock:
-                self._not_before = max(self._not_before, time.monotonic() + asked)
 
 
 def open_endpoint(config: EndpointSection, log: Path | None = None) -> Endpoint:

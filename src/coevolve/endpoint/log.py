@@ -1,6 +1,5 @@
 """The log of requests and answers, by content hash: a JSON object per line, only appended and never changed."""
 
-import fcntl
 import json
 import threading
 from dataclasses import asdict
@@ -26,9 +25,10 @@ class RequestLog:
         try:
             if writable:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            lines = path.read_bytes().split(b"\n") if path.exists() else []
+            lines = path.read_bytes().split(b"\n") if path.exists() else [b""]
         except OSError as error:
             raise CoevolveError(f"{path}: cannot be read ({error.strerror}); expected a request log") from None
+        self._end = b"\n" if lines[-1] else b""  # ends a line that a crash cut short
         for number, text in enumerate(lines, 1):
             if not text.strip():
                 continue
@@ -57,11 +57,9 @@ class RequestLog:
         with self._lock:
             self._lines[key] = line
             try:
-                with self._path.open("ab+") as file:
-                    fcntl.flock(file, fcntl.LOCK_EX)
-                    file.seek(max(file.seek(0, 2) - 1, 0))
-                    torn = file.read(1) not in (b"", b"\n")  # a crash may have cut the last line short
-                    file.write(b"\n" * torn + json.dumps(line, ensure_ascii=True).encode() + b"\n")
+                with self._path.open("ab") as file:
+                    file.write(self._end + json.dumps(line).encode() + b"\n")
+                self._end = b""
             except OSError as error:
                 raise CoevolveError(
                     f"{self._path}: cannot be written ({error.strerror}); make room, then run the same command again: "

@@ -8,21 +8,15 @@ from pydantic import Field
 CHARACTERS_PER_TOKEN = 3.0  # for a cautious estimate of a prompt's tokens before the server counts them
 
 
-class Passing(Exception):
-    """A failure that may pass with another attempt. ``wait``: seconds that the server asks for. ``heard``: the server replied."""
-
-    def __init__(self, reason: str, wait: float | None = None, heard: bool = False) -> None:
-        super().__init__(reason)
-        self.wait = wait
-        self.heard = heard
-
-
 class Failed(Exception):
-    """A request got no usable answer. Its conversation ends; others continue. ``final``: it would never get one."""
+    """A request got no usable answer. Its conversation ends; others continue.
 
-    def __init__(self, reason: str, final: bool = False) -> None:
+    ``final``: another attempt would get none either. ``wait``: seconds that the server asks to wait. ``heard``: the server replied.
+    """
+
+    def __init__(self, reason: str, final: bool = False, wait: float | None = None, heard: bool = True) -> None:
         super().__init__(reason)
-        self.final = final
+        self.final, self.wait, self.heard = final, wait, heard
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +42,6 @@ class Ask:
         """An upper estimate of the prompt's tokens. Each character beyond ASCII counts as a token."""
         size = sum(len(str(value).encode(errors="replace")) for value in (self.messages, self.tools, self.schema or ""))
         return int(size / CHARACTERS_PER_TOKEN)
-
-    def tokens(self) -> int:
-        """An upper estimate of the tokens of prompt and reply."""
-        return self.prompt_tokens() + self.max_tokens
 
 
 @dataclass(frozen=True, slots=True)

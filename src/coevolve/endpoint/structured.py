@@ -36,37 +36,22 @@ def ask_json(
     for attempt in range(REPAIRS + 1):
         config = endpoint.config
         answer = endpoint.chat(Ask(said, config.temperature, config.reply_tokens, seed + attempt, schema=schema))
-        try:
-            found = contract.model_validate(_json(answer.content))
+        text = answer.content.rpartition("</think>")[2]
+        try:  # without a fence or words around the object
+            value, _ = json.JSONDecoder().raw_decode(text, max(text.find("{"), 0))
+            found = contract.model_validate(sound(value))
             if check is not None:
                 check(found)
             counts["repaired"] += attempt
             return found
-        except ValueError as error:
-            reason = _reason(error)
+        except ValidationError as error:
+            first = error.errors()[0]
+            reason = f"{'.'.join(map(str, first['loc'])) or 'the reply'}: {first['msg']}"
+        except (ValueError, RecursionError) as error:
+            reason = f"there is no JSON object ({error})" if isinstance(error, json.JSONDecodeError) else str(error)
         said += [
             {"role": "assistant", "content": answer.content},
             {"role": "user", "content": f"That breaks the contract: {reason}. Reply with the JSON object alone."},
         ]
     counts["dropped"] += 1
     raise Broken(reason)
-
-
-def _json(text: str) -> Any:
-    """The JSON object in a reply, without a fence, thoughts or words around it."""
-    text = text.rpartition("</think>")[2]
-    start = text.find("{")
-    if start < 0:
-        raise ValueError("there is no JSON object")
-    try:
-        return sound(json.JSONDecoder().raw_decode(text, start)[0])
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is not JSON ({error})") from None
-
-
-def _reason(error: ValueError) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the reply"
-        return f"{place}: {first['msg']}"
-    return str(error)

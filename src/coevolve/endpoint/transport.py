@@ -4,11 +4,8 @@ The `openai` client sends each request once: each attempt takes from the budget 
 because the import takes a second.
 """
 
-import email.utils
 import json
-import math
 import os
-import re
 import time
 from contextlib import closing
 from typing import Any
@@ -19,27 +16,18 @@ import openai
 from coevolve.core.errors import CoevolveError
 from coevolve.core.untrusted import loads, one_line
 from coevolve.endpoint.config import EndpointSection
-from coevolve.endpoint.messages import Answer, Ask, Failed, Passing, RawCall
+from coevolve.endpoint.messages import Answer, Ask, Failed, RawCall
 
 LONGEST = 8 * 2**20  # most bytes of a decompressed reply
-CONNECT = 10.0  # seconds to connect to a server
 HIDDEN = "***"
 SHORTEST = 8  # fewest characters of a key; a shorter value is a placeholder (EMPTY, none) for a server without keys
 BROKEN = (openai.OpenAIError, OSError, ValueError, RuntimeError)  # raised by a request that gets no whole reply
-PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
 # fields that some servers reject, and their names there (None: omit the field)
-OPTIONAL: dict[str, str | None] = {
-    "response_format": None,
-    "seed": None,
-    "temperature": None,
-    "max_tokens": "max_completion_tokens",
-}
-UNSUPPORTED = ("unsupported", "not support", "unexpected", "unknown", "unrecognized", "extra inputs", "not permitted")
-FINISHED = ("stop", "length", "tool_calls", "function_call", "content_filter")
+OPTIONAL = {"response_format": None, "seed": None, "temperature": None, "max_tokens": "max_completion_tokens"}
+UNSUPPORTED = ("support", "unexpected", "unknown", "unrecognized", "extra inputs", "not permitted")
 MOST = 10**9  # most tokens of a prompt or a reply; larger counts are treated as missing
 MODELS = 50  # names of models that an error lists
-DETAIL = 2000  # characters of a server's error to read
-UNKNOWN_MODEL = ("server is pinned to", "does not exist", "model not found", "model_not_found", "no such model")
+PINNED = "server is pinned to"  # `transformers serve` refuses another model with 400; others answer 404
 
 
 def key_of(variable: str) -> str | None:
@@ -56,6 +44,8 @@ def key_of(variable: str) -> str | None:
 class _WholeReplies(openai.DefaultHttpxClient):
     """Reads each reply within ``timeout.read`` seconds and LONGEST bytes. It follows no redirect, which would get the key."""
 
+    hidden = b""  # the key, which is replaced in every reply
+
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """The complete reply. httpx limits the seconds of a single read, and the loop those of a server that sends single bytes."""
         until, body = time.monotonic() + (self.timeout.read or 0.0), bytearray()
@@ -63,28 +53,30 @@ class _WholeReplies(openai.DefaultHttpxClient):
             for chunk in response.iter_bytes():
                 body += chunk
                 if len(body) > LONGEST:
-                    raise Passing(f"a reply of more than {LONGEST // 2**20} MB", heard=True)
+                    raise Failed(f"a reply of more than {LONGEST // 2**20} MB")
                 if time.monotonic() > until:
-                    raise httpx2.ReadTimeout("the reply is late")
+                    raise httpx2.ReadTimeout(f"no whole reply within {self.timeout.read:g} s")
         after = {name: value for name, value in response.headers.items() if name == "retry-after"}
-        return httpx2.Response(response.status_code, headers=after, content=bytes(body), request=request)
+        content = bytes(body).replace(self.hidden, HIDDEN.encode()) if self.hidden else bytes(body)
+        return httpx2.Response(response.status_code, headers=after, content=content, request=request)
 
 
 class Transport:
-    """Sends requests to ``config.url``. The key appears only in the sent header: ``clean`` removes it from values."""
+    """Sends requests to ``config.url``. The key appears only in the sent header: ``hide`` removes it from texts."""
 
     def __init__(self, config: EndpointSection) -> None:
         self.url = config.url
-        self._seconds = config.timeout
-        self._key = key_of(config.key)
-        self._headers = {} if self._key else {"Authorization": openai.omit}
+        key = key_of(config.key)
+        self._hidden = key if key and len(key) >= SHORTEST else ""
+        self._headers = {} if key else {"Authorization": openai.omit}
         self._without: set[str] = set()  # optional fields that this server rejects
         self._served = False  # whether it has answered a request
-        timeout = openai.Timeout(config.timeout, connect=min(config.timeout, CONNECT))
+        timeout = openai.Timeout(config.timeout, connect=min(config.timeout, 10.0))
         try:
             http = _WholeReplies(timeout=timeout)
+            http.hidden = self._hidden.encode()
             self._client = openai.OpenAI(
-                api_key=self._key or "none", base_url=self.url, max_retries=0, timeout=timeout, http_client=http
+                api_key=key or "none", base_url=self.url, max_retries=0, timeout=timeout, http_client=http
             )
         except (httpx2.InvalidURL, ValueError, ImportError):
             raise CoevolveError(
@@ -96,12 +88,16 @@ class Transport:
         """End open requests."""
         self._client.close()
 
+    def hide(self, text: str) -> str:
+        """``text`` in which HIDDEN replaces the key."""
+        return text.replace(self._hidden, HIDDEN) if self._hidden else text
+
     def models(self) -> list[str]:
         """Names of the models that the server offers; empty if it does not list them."""
         try:
             listed = self._client.models.with_raw_response.list(extra_headers=self._headers)
-            return [self._words(str(model["id"]), 100) for model in loads(listed.content)["data"][:MODELS]]
-        except (*BROKEN, Passing, KeyError, TypeError) as error:
+            return [one_line(str(model["id"]), 100) for model in loads(listed.content)["data"][:MODELS]]
+        except (*BROKEN, Failed, KeyError, TypeError) as error:
             if isinstance(error.__cause__, httpx2.ConnectError):
                 raise CoevolveError(
                     f"endpoint {self.url}: unreachable ({self._cause(error)}); start the server, or correct endpoint.url"
@@ -109,35 +105,7 @@ class Transport:
             return []
 
     def send(self, model: str, ask: Ask, seed: int) -> Answer:
-        """The answer. Raises Passing, Failed, or CoevolveError if the server would answer no request."""
-        while True:
-            body = self._body(model, ask, seed)
-            try:
-                reply = self._client.chat.completions.with_raw_response.create(**body, extra_headers=self._headers)
-                answer = self._answer(reply.content, ask)
-                self._served = True
-                return answer
-            except openai.APITimeoutError:
-                raise Passing(f"no whole reply within {self._seconds:g} s") from None
-            except openai.APIStatusError as error:
-                if not self._adapt(error.response, body):
-                    raise self._failure(error.response, model, ask) from None
-            except BROKEN as error:
-                raise Passing(self._cause(error)) from None
-
-    def clean(self, value: Any) -> Any:
-        """A JSON value in which HIDDEN replaces the key."""
-        if self._key is None or len(self._key) < SHORTEST:
-            return value
-        if isinstance(value, str):
-            return value.replace(self._key, HIDDEN)
-        if isinstance(value, list):
-            return [self.clean(item) for item in value]
-        if isinstance(value, dict):
-            return {self.clean(name): self.clean(item) for name, item in value.items()}
-        return value
-
-    def _body(self, model: str, ask: Ask, seed: int) -> dict[str, Any]:
+        """The answer. Raises Failed, or CoevolveError if the server would answer no request."""
         body: dict[str, Any] = {
             "model": model,
             "messages": ask.messages,
@@ -150,66 +118,40 @@ class Transport:
         if ask.schema is not None:
             schema = {"name": "reply", "schema": ask.schema, "strict": False}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        for field in self._without & set(body):
-            value, other = body.pop(field), OPTIONAL[field]
+        for name in self._without & set(body):
+            value, other = body.pop(name), OPTIONAL[name]
             if other:
                 body[other] = value
-        return body
-
-    def _adapt(self, response: httpx2.Response, body: dict[str, Any]) -> bool:
-        """Whether the server rejects an optional field. The next attempt omits that field."""
-        text = response.text.lower()
-        if response.status_code not in (400, 422) or not any(word in text for word in UNSUPPORTED):
-            return False
-        named = {field for field in OPTIONAL if field in body and re.search(rf"\b{field}\b", text)}
-        self._without |= named
-        return bool(named)
-
-    def _answer(self, body: bytes, ask: Ask) -> Answer:
         try:
-            value = self.clean(loads(body))
-            choice = value["choices"][0]
-            message = choice["message"]
-            calls = [
-                RawCall(_text(call["function"]["name"]), _arguments(call["function"].get("arguments")))
-                for call in message.get("tool_calls") or []
-            ]
-            content = _text(message.get("content"))
-            thought = message.get("reasoning_content") or message.get("reasoning")
-            if not content and not calls and isinstance(thought, str):  # a call may stand in it
-                content = f"<think>\n{thought}\n</think>"
-            finish = choice.get("finish_reason")
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-            words = self._words(body.decode("utf-8", "replace"), 80)
-            raise Passing(f"a reply that is no chat completion: {words!r}", heard=True) from None
-        usage = value.get("usage")
-        counts = usage if isinstance(usage, dict) else {}
-        return Answer(
-            content=content,
-            calls=calls,
-            finish_reason=finish if finish in FINISHED else "stop",
-            prompt_tokens=_counted(counts.get("prompt_tokens"), 1, ask.prompt_tokens()),
-            completion_tokens=_counted(counts.get("completion_tokens"), int(bool(content or calls)), ask.max_tokens),
-        )
+            reply = self._client.chat.completions.with_raw_response.create(**body, extra_headers=self._headers)
+            answer = _answer(reply.content, ask)
+            self._served = True
+            return answer
+        except openai.APIStatusError as error:
+            text = error.response.text.lower()
+            if error.status_code in (400, 422) and any(word in text for word in UNSUPPORTED):
+                rejected = {name for name in OPTIONAL if name in body and name in text}
+                if rejected:
+                    self._without |= rejected
+                    return self.send(model, ask, seed)
+            raise self._failure(error, model, ask) from None
+        except BROKEN as error:
+            raise Failed(self._cause(error), heard=False) from None
 
-    def _failure(self, response: httpx2.Response, model: str, ask: Ask) -> Exception:
+    def _failure(self, error: openai.APIStatusError, model: str, ask: Ask) -> Exception:
         """The exception for the status and the server's error text."""
-        status, words = response.status_code, self._words(_detail(response), DETAIL)
-        if status in PASSING:
-            return Passing(f"HTTP {status}: {words}"[:200], _seconds(response.headers.get("retry-after")), heard=True)
+        status, message = error.status_code, error.body.get("message") if isinstance(error.body, dict) else None
+        words = one_line(message if isinstance(message, str) else error.message, 2000)
+        if status in (408, 409, 425, 429) or status >= 500:
+            return Failed(f"HTTP {status}: {words}"[:200], wait=_seconds(error.response.headers.get("retry-after")))
         if status in (401, 403):
             return CoevolveError(
                 f"endpoint {self.url}: the key is refused (HTTP {status}); set the environment variable that "
                 "endpoint.key names"
             )
         lower = words.lower()
-        if (overflow := _overflow(words, ask.max_tokens)) is not None:
-            held, wanted = overflow
-            return Failed(
-                f"context too long: the prompt (with {len(ask.tools)} tool schemas) and the reply take {wanted} tokens, "
-                f"the model has {held}: {wanted - held} too many",
-                final=True,
-            )
+        if "context length" in lower:
+            return Failed(f"context too long, with {len(ask.tools)} tool schemas: {words}"[:300], final=True)
         # later an error is about one conversation, which may hold any words
         fresh = not self._served and all(message["role"] != "assistant" for message in ask.messages)
         if fresh and ask.tools and "tool" in lower:
@@ -217,7 +159,7 @@ class Transport:
                 f"endpoint {self.url}: {model} is served without tool support ({words[:200]}); for vLLM start it "
                 "with --enable-auto-tool-choice --tool-call-parser hermes"
             )
-        if status == 404 or (fresh and any(phrase in lower for phrase in UNKNOWN_MODEL)):
+        if status == 404 or (fresh and PINNED in lower):
             known = self.models()
             offered = f"it has: {', '.join(known)}" if known else words[:200]
             return CoevolveError(f"endpoint {self.url}: no model {model!r}; {offered}; correct endpoint.model")
@@ -225,36 +167,35 @@ class Transport:
 
     def _cause(self, error: Exception) -> str:
         cause = error.__cause__ or error
-        return self._words(f"{type(cause).__name__}: {cause}")
-
-    def _words(self, text: str, limit: int = 200) -> str:
-        """The server's error text as one line, without the key."""
-        return one_line(self.clean(text), limit)
+        return one_line(self.hide(f"{type(cause).__name__}: {cause}"))
 
 
-def _text(content: Any) -> str:
-    """The text of a content, which is text, null or a list of parts."""
-    if isinstance(content, list):
-        return "".join(str(part.get("text", "")) for part in content)
-    if content is not None and not isinstance(content, str):
-        raise TypeError
-    return content or ""
-
-
-def _arguments(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value or {})
-
-
-def _detail(response: httpx2.Response) -> str:
-    """The server's error text."""
+def _answer(body: bytes, ask: Ask) -> Answer:
     try:
-        value = loads(response.content)
-    except ValueError:
-        return response.text
-    for name in ("error", "detail", "message"):
-        if isinstance(value, dict) and name in value:
-            value = value[name]
-    return value if isinstance(value, str) else json.dumps(value)
+        value = loads(body)
+        choice = value["choices"][0]
+        message = choice["message"]
+        calls = [
+            RawCall(_text(call["function"]["name"]), _text(call["function"].get("arguments")) or "{}")
+            for call in message.get("tool_calls") or []
+        ]
+        content, finish = _text(message.get("content")), _text(choice.get("finish_reason")) or "stop"
+        thought = _text(message.get("reasoning_content") or message.get("reasoning"))
+        usage = value.get("usage")
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        words = one_line(body.decode("utf-8", "replace"), 80)
+        raise Failed(f"a reply that is no chat completion: {words!r}") from None
+    if not content and not calls and thought:  # a call may stand in it
+        content = f"<think>\n{thought}\n</think>"
+    counts = usage if isinstance(usage, dict) else {}
+    prompt = _counted(counts.get("prompt_tokens"), 1, ask.prompt_tokens())
+    completion = _counted(counts.get("completion_tokens"), int(bool(content or calls)), ask.max_tokens)
+    return Answer(content, calls, finish, prompt, completion)
+
+
+def _text(value: Any) -> str:
+    """A text of a reply. Some servers send null, parts, or arguments that are no text."""
+    return value if isinstance(value, str) else json.dumps(value) if value else ""
 
 
 def _counted(count: Any, least: int, reserved: int) -> int:
@@ -264,26 +205,9 @@ def _counted(count: Any, least: int, reserved: int) -> int:
 
 
 def _seconds(header: str | None) -> float | None:
-    """Seconds of a Retry-After header (RFC 9110: a number, or a date)."""
-    if header is None:
-        return None
+    """The seconds of a Retry-After header. Servers of models send a number, and not the date that RFC 9110 also allows."""
     try:
-        seconds = float(header)
+        seconds = float(header or "")
     except ValueError:
-        try:
-            seconds = email.utils.parsedate_to_datetime(header).timestamp() - time.time()
-        except (ValueError, TypeError, IndexError, OverflowError):
-            return None
-    return None if math.isnan(seconds) else max(seconds, 0.0)
-
-
-def _overflow(words: str, reply: int) -> tuple[int, int] | None:
-    """(context, wanted tokens) of a refusal such as vLLM's and OpenAI's, "maximum context length is 4096 tokens ..."."""
-    found = re.search(r"context length (?:is|of) (\d{1,9})\b", words)
-    if not found:
         return None
-    held = int(found[1])
-    if prompt := re.search(r"\b(\d{1,9}) input tokens", words):
-        return held, int(prompt[1]) + reply
-    larger = [int(number) for number in re.findall(r"\b\d{1,9}\b", words) if int(number) > held]
-    return held, max(larger, default=held + 1)
+    return seconds if seconds >= 0 else None

@@ -9,6 +9,7 @@ for changes in ``reset``: then each answer has the change of the score, and the 
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ from coevolve.core.guard import guard
 from coevolve.core.task import Observation as Answer
 from coevolve.core.task import Task, ToolCall
 from coevolve.core.untrusted import one_line
-from coevolve.environments import wire
 from coevolve.environments.openenv import SAY
 from coevolve.environments.replay import checked_tasks
 from coevolve.environments.worker import WorkerEnvironment
@@ -169,7 +169,7 @@ class Served(Environment):  # type: ignore[misc]
         return tasks[index]
 
     def _spec(self, task: Any) -> dict[str, Any]:
-        return {"id": task.task_id, "instruction": task.turns[0], "coevolve": wire.of_task(task)}
+        return {"id": task.task_id, "instruction": task.turns[0], "coevolve": asdict(task)}
 
 
 def _tool(schema: dict[str, Any]) -> Tool:

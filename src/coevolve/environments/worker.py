@@ -5,8 +5,6 @@ A call that ends its process or exceeds the time limit ends only its own session
 which repeats their requests.
 """
 
-import hashlib
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,6 +19,7 @@ from coevolve.environments.sources import sources
 from coevolve.environments.worker_process import MAIN, CallBroke, EnvironmentProcess, EnvironmentProcessLost, Pool
 
 PURE = ("score", "digest")  # requests that do not change a session
+ATTRIBUTES = ("capacity", "fingerprint", "license", "panels", "more_splits", "goals", "quarantine", "phrasebook")
 
 
 class WorkerEnvironment(Environment):
@@ -46,39 +45,28 @@ class WorkerEnvironment(Environment):
         self.name = name
         self.place = place
         self.capacity = size * each
-        self._arguments = (place, python, size, each, seconds, prepare_seconds, memory)
-        self._pools: dict[int, Pool] = {}
+        self.pool = Pool(place, python, size, each, seconds, prepare_seconds, memory)
         self._tasks: dict[str, tuple[Task, ...]] = {}
-        about = self._ask("describe")
+        about = self._ask("describe", *ATTRIBUTES)
         self.capacity = min(self.capacity, about["capacity"] or self.capacity)
-        self.fingerprint = about["fingerprint"]
-        self.panels = tuple(about["panels"])
-        self.more_splits = tuple(about["more_splits"])
+        self.fingerprint, self.license = about["fingerprint"], about["license"]
+        self.panels, self.more_splits, self.goals = (tuple(about[name]) for name in ("panels", "more_splits", "goals"))
         self.quarantine = about["quarantine"]
         self.phrasebook = Phrasebook(**about["phrasebook"])
-        self.goals = tuple(about["goals"])
-        self.license = about["license"]
-        self._tools: list[dict[str, Any]] = about["tools"]
+        self._tools: list[dict[str, Any]] = self._ask("tools")
 
-    @property
-    def pool(self) -> Pool:
-        """The workers of this process. A fork gets its own, because it must not share its parent's pipes."""
-        if os.getpid() not in self._pools:
-            self._pools = {os.getpid(): Pool(*self._arguments)}
-        return self._pools[os.getpid()]
-
-    def _ask(self, do: str, **fields: Any) -> Any:
+    def _ask(self, do: str, *arguments: Any) -> Any:
         try:
-            return self.pool.any().ask(do, **fields)
+            return self.pool.any().ask(do, *arguments)
         except EnvironmentProcessLost:  # a session's call ended the process while this request waited
-            return self._ask(do, **fields)
+            return self._ask(do, *arguments)
         except (EnvironmentFailed, CallBroke, OSError) as error:
             raise CoevolveError(f"{self.name}: {' '.join(str(error).split())}") from None
 
     def load_tasks(self, split: str) -> Sequence[Task]:
         """The tasks of a split. Cached, because a worker may need long to make them."""
         if split not in self._tasks:
-            self._tasks[split] = tuple(wire.to_task(one) for one in self._ask("tasks", split=split))
+            self._tasks[split] = tuple(wire.to_task(one) for one in self._ask("tasks", split))
         return self._tasks[split]
 
     def tools(self) -> Sequence[dict[str, Any]]:
@@ -88,21 +76,20 @@ class WorkerEnvironment(Environment):
         return WorkerSession(self.pool)
 
     def reference(self, task: Task) -> list[list[ToolCall]]:
-        turns = self._ask("reference", task=wire.of_task(task))
-        return [[ToolCall(name, arguments) for name, arguments in turn] for turn in turns]
+        return [[ToolCall(**call) for call in turn] for turn in self._ask("reference", task)]
 
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
-        world: dict[str, Any] = self._ask("fresh_world", task=wire.of_task(task), seed=seed)
+        world: dict[str, Any] = self._ask("fresh_world", task, seed)
         return world
 
     def construct(self, goal: str, seed: int) -> Task:
-        return wire.to_task(self._ask("construct", goal=goal, seed=seed))
+        return wire.to_task(self._ask("construct", goal, seed))
 
     def category(self, task: Task) -> str:
-        return str(self._ask("category", task=wire.of_task(task)))
+        return str(self._ask("category", task))
 
     def scenario(self, task: Task) -> str:
-        return str(self._ask("scenario", task=wire.of_task(task)))
+        return str(self._ask("scenario", task))
 
     def sources(self) -> dict[str, str]:
         """The sources of the environment in the worker, and the modules at both ends of the pipe."""
@@ -124,7 +111,7 @@ class WorkerSession(Session):
         self._pool = pool
         self._worker: EnvironmentProcess | None = None
         self._number = 0
-        self._asked: list[tuple[str, dict[str, Any], bytes]] = []  # requests, with the gist of each reply
+        self._asked: list[tuple[str, tuple[Any, ...], Any]] = []  # with each reply's value or the type of its error
         self._over = ""  # the reason, if this session's own request ended it
         self._enter()
 
@@ -145,30 +132,28 @@ class WorkerSession(Session):
         if worker is not None:
             self._pool.give(worker)
 
-    def _ask(self, do: str, **fields: Any) -> Any:
+    def _ask(self, do: str, *arguments: Any) -> Any:
         if self._over:
             raise CallBroke(self._over)
-        while True:
-            if self._worker is None:
-                raise EnvironmentFailed("the session is closed")
-            worker = self._worker
-            try:
-                reply = worker.answer(do, session=self._number, **fields)
-                break
-            except EnvironmentProcessLost:
-                if worker.stopped:
-                    raise
-                self._move()
-            except CallBroke as error:
-                self._over = str(error)
-                raise
-        if do not in PURE:
-            self._asked.append((do, fields, _gist(reply)))
+        worker = self._worker
+        if worker is None:
+            raise EnvironmentFailed("the session is closed")
+        value, error = None, None
         try:
-            return worker.value(do, reply)
-        except CallBroke as error:
-            self._over = str(error) if worker.dead else ""
-            raise
+            value = worker.ask(do, *arguments, session=self._number)
+        except EnvironmentProcessLost:
+            if worker.stopped:
+                raise
+            self._move()
+            return self._ask(do, *arguments)
+        except Exception as failure:
+            error = failure
+            self._over = str(error) if isinstance(error, CallBroke) and worker.dead else ""
+        if do not in PURE:
+            self._asked.append((do, arguments, value if error is None else type(error)))
+        if error is not None:
+            raise error
+        return value
 
     def _move(self) -> None:
         """Continue in another worker: repeat all requests and compare the answers."""
@@ -178,12 +163,12 @@ class WorkerSession(Session):
         except Exception as error:
             raise SessionLost(f"no session in place of one that was lost: {error}") from None
         asked, self._asked = self._asked, []
-        for do, fields, gist in asked:
+        for do, arguments, outcome in asked:
             with suppress(CallBroke, CoevolveError):
-                self._ask(do, **fields)
+                self._ask(do, *arguments)
             if self._over:
                 raise CallBroke(self._over)
-            if self._asked[-1][2] != gist:
+            if self._asked[-1][2] != outcome:
                 raise SessionLost(f"after its worker was lost, {do} was not answered as it had been")
 
     def reset(self, task: Task) -> Observation:
@@ -193,7 +178,7 @@ class WorkerSession(Session):
                 self._leave()
                 self._enter()
         self._asked = []
-        return Observation(**self._ask("reset", task=wire.of_task(task)))
+        return Observation(**self._ask("reset", task))
 
     def begin_reply(self) -> None:
         self._ask("begin_reply")
@@ -201,10 +186,10 @@ class WorkerSession(Session):
     def step(self, call: ToolCall) -> Observation:
         if wrong := misfit(call.name, call.arguments):
             return Observation("tool", wrong, error=True)
-        return Observation(**self._ask("step", name=call.name, arguments=call.arguments))
+        return Observation(**self._ask("step", call))
 
     def say(self, text: str) -> Observation:
-        return Observation(**self._ask("say", text=text))
+        return Observation(**self._ask("say", text))
 
     def score(self) -> Score:
         return Score(**self._ask("score"))
@@ -224,9 +209,3 @@ class WorkerSession(Session):
             pass
         finally:
             self._leave()
-
-
-def _gist(reply: bytes) -> bytes:
-    """The part of a reply that a repeated request must give again. The text of a failure may contain a memory address."""
-    broke = reply.startswith((b'{"failed"', b'{"environment"', b'{"full"', b'{"machine"'))
-    return reply.partition(b":")[0] if broke else hashlib.sha256(reply).digest()

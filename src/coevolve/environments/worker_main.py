@@ -15,12 +15,9 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, TextIO
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.task import ToolCall
 from coevolve.environments import wire
 from coevolve.environments.environment import MACHINE, Environment, EnvironmentFailed, NoRoom, Session
 from coevolve.environments.registry import make, make_from
@@ -29,81 +26,24 @@ PR_SET_PDEATHSIG = 1
 
 
 class WorkerServer:
-    """Answers one request after another. Sessions have numbers."""
+    """Answers one request after another: the name of a method with its arguments, and the number of a session if it is a session's."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._sessions: dict[int, Session] = {}
-        self._next = 0
+        self._opened = 0
 
-    def answer(self, request: dict[str, Any]) -> Any:
-        method: Callable[..., Any] = getattr(self, f"do_{request['do']}")
-        if "session" in request:
-            return method(self._sessions[request["session"]], request)
-        return method(request)
-
-    def do_describe(self, request: dict[str, Any]) -> Any:
-        one = self._environment
-        return {
-            "fingerprint": one.fingerprint,
-            "panels": list(one.panels),
-            "more_splits": list(one.more_splits),
-            "tools": list(one.tools()),
-            "capacity": one.capacity,
-            "quarantine": dict(one.quarantine),
-            "phrasebook": asdict(one.phrasebook),
-            "goals": list(one.goals),
-            "license": one.license,
-        }
-
-    def do_tasks(self, request: dict[str, Any]) -> Any:
-        return [wire.of_task(task) for task in self._environment.tasks(request["split"])]
-
-    def do_reference(self, request: dict[str, Any]) -> Any:
-        calls = self._environment.reference(wire.to_task(request["task"]))
-        return [[[call.name, call.arguments] for call in turn] for turn in calls]
-
-    def do_fresh_world(self, request: dict[str, Any]) -> Any:
-        return self._environment.fresh_world(wire.to_task(request["task"]), request["seed"])
-
-    def do_construct(self, request: dict[str, Any]) -> Any:
-        return wire.of_task(self._environment.construct(request["goal"], request["seed"]))
-
-    def do_category(self, request: dict[str, Any]) -> Any:
-        return self._environment.category(wire.to_task(request["task"]))
-
-    def do_scenario(self, request: dict[str, Any]) -> Any:
-        return self._environment.scenario(wire.to_task(request["task"]))
-
-    def do_sources(self, request: dict[str, Any]) -> Any:
-        return self._environment.sources()
-
-    def do_open(self, request: dict[str, Any]) -> Any:
-        self._next += 1
-        self._sessions[self._next] = self._environment.open()
-        return self._next
-
-    def do_close(self, session: Session, request: dict[str, Any]) -> Any:
-        del self._sessions[request["session"]]
-        session.close()
-
-    def do_reset(self, session: Session, request: dict[str, Any]) -> Any:
-        return wire.of_turn(session.reset(wire.to_task(request["task"])))
-
-    def do_begin_reply(self, session: Session, request: dict[str, Any]) -> Any:
-        session.begin_reply()
-
-    def do_step(self, session: Session, request: dict[str, Any]) -> Any:
-        return wire.of_turn(session.step(ToolCall(request["name"], request["arguments"])))
-
-    def do_say(self, session: Session, request: dict[str, Any]) -> Any:
-        return wire.of_turn(session.say(request["text"]))
-
-    def do_score(self, session: Session, request: dict[str, Any]) -> Any:
-        return asdict(session.score())
-
-    def do_digest(self, session: Session, request: dict[str, Any]) -> Any:
-        return session.digest()
+    def answer(self, do: str, arguments: list[Any], session: int | None = None) -> Any:
+        if do == "describe":
+            return {name: getattr(self._environment, name) for name in arguments}
+        if do == "open":
+            self._opened += 1
+            self._sessions[self._opened] = self._environment.open()
+            return self._opened
+        if do == "close" and session is not None:
+            return self._sessions.pop(session).close()
+        owner = self._environment if session is None else self._sessions[session]
+        return getattr(owner, do)(*(wire.record(one) if isinstance(one, dict) else one for one in arguments))
 
 
 def _listen(requests: "queue.SimpleQueue[str]") -> None:
@@ -130,7 +70,7 @@ def _serve(place: str, replies: TextIO) -> None:
         try:
             if server is None:
                 server = WorkerServer(make(place[1:]) if place.startswith("=") else make_from(place))
-            reply = json.dumps({"value": server.answer(json.loads(line))})
+            reply = wire.dumps({"value": server.answer(**json.loads(line))})
         except CoevolveError as error:
             reply = json.dumps({"refused": str(error)})
         except Exception as error:

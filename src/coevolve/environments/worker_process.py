@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from coevolve.core.deadline import Deadline
 from coevolve.core.errors import CoevolveError
+from coevolve.environments import wire
 from coevolve.environments.environment import EnvironmentFailed, NoRoom, SessionLost
 
 SOURCE = Path(__file__).parents[2]
@@ -49,8 +50,11 @@ class EnvironmentProcessLost(SessionLost):
     """The worker had ended before the request."""
 
 
+FAILURES = {"environment": EnvironmentFailed, "full": NoRoom, "failed": CallBroke}
+
+
 @cache
-def _spawner(process: int) -> ThreadPoolExecutor:
+def _spawner() -> ThreadPoolExecutor:
     """A thread that lives as long as the process, to start workers: the kernel ends a worker with the thread that started it."""
     return ThreadPoolExecutor(1, thread_name_prefix="spawner")
 
@@ -84,7 +88,7 @@ class EnvironmentProcess:
         self._rest = b""
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         try:
-            self._process = _spawner(os.getpid()).submit(self._start, python, memory).result()
+            self._process = _spawner().submit(self._start, python, memory).result()
         except OSError as error:
             raise EnvironmentFailed(f"{place}: {python} does not start ({error})") from None
 
@@ -99,53 +103,42 @@ class EnvironmentProcess:
             start_new_session=True,  # only this process receives the terminal's Ctrl-C
         )
 
-    def ask(self, do: str, **fields: Any) -> Any:
-        """Send a request and return the value of the reply; see ``value``."""
-        return self.value(do, self.answer(do, **fields))
+    def ask(self, do: str, *arguments: Any, session: int | None = None) -> Any:
+        """Send a request and return the value of the reply.
 
-    def value(self, do: str, line: bytes) -> Any:
-        """The value of a reply. A refusal raises CoevolveError; a failure in the worker raises CallBroke, EnvironmentFailed or OSError."""
-        try:
-            reply: dict[str, Any] = json.loads(line)
-        except (ValueError, RecursionError):
-            reason = f"{self.place}: the answer to {do} is not JSON"
-            with self._lock:
-                if not self.dead:
-                    self._bury(reason)  # another writer uses the pipe, so the next line may answer another request
-            raise CallBroke(reason) from None
-        if "refused" in reply:
-            raise CoevolveError(reply["refused"])
-        if "environment" in reply:
-            raise EnvironmentFailed(f"{self.place}: {do} failed: {reply['environment']}")
-        if "full" in reply:
-            raise NoRoom(f"{self.place}: {do} failed: {reply['full']}")
-        if "machine" in reply:
-            code, reason = reply["machine"]
-            raise OSError(code, f"{self.place}: {do} failed: {reason}")
-        if "failed" in reply:
-            raise CallBroke(f"{self.place}: {do} failed: {reply['failed']}")
-        return reply["value"]
-
-    def answer(self, do: str, **fields: Any) -> bytes:
-        """Send a request and return the reply, a line of JSON.
-
-        Raises EnvironmentProcessLost if the worker had ended before, and CallBroke if it does not reply for another reason.
+        Raises EnvironmentProcessLost if the worker had ended before. A refusal raises CoevolveError, a failure in the worker
+        CallBroke, EnvironmentFailed or OSError, and a worker that does not reply CallBroke.
         """
-        line = json.dumps({"do": do, **fields}).encode() + b"\n"  # may raise, so it comes before the pipe
+        request = wire.dumps(
+            {"do": do, "arguments": arguments, "session": session}
+        )  # may raise, so it comes before the pipe
+        limit = self._prepare_seconds if session is None else self.seconds
         with self._lock:
             if not self.dead and self._process.poll() is not None:
                 self._bury(f"{self.place}: the worker ended by itself (exit code {self._process.poll()})")
             if self.dead:
                 raise EnvironmentProcessLost(self.dead)
             try:
-                limit = self.seconds if "session" in fields else self._prepare_seconds
-                return self._exchange(do, line, limit)
+                line = self._exchange(do, request.encode() + b"\n", limit)
+                reply: dict[str, Any] = json.loads(line)
             except BaseException as error:
                 # after any error, the next line on the pipe would answer another request
-                self._bury(f"{self.place}: {error}" if isinstance(error, CallBroke) else f"{self.place}: {error!r}")
+                broken = (
+                    f"the answer to {do} is not JSON" if isinstance(error, ValueError | RecursionError) else repr(error)
+                )
+                self._bury(f"{self.place}: {error if isinstance(error, CallBroke) else broken}")
                 if isinstance(error, Exception):
                     raise CallBroke(self.dead) from None
                 raise
+        if "refused" in reply:
+            raise CoevolveError(reply["refused"])
+        if "machine" in reply:
+            code, reason = reply["machine"]
+            raise OSError(code, f"{self.place}: {do} failed: {reason}")
+        for kind, failure in FAILURES.items():
+            if kind in reply:
+                raise failure(f"{self.place}: {do} failed: {reply[kind]}")
+        return reply["value"]
 
     def _exchange(self, do: str, line: bytes, seconds: float) -> bytes:
         assert self._process.stdin is not None and self._process.stdout is not None

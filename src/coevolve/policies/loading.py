@@ -46,7 +46,7 @@ def playing(
         yield policy
     finally:
         if isinstance(policy, Replicas):
-            policy.close()
+            policy.shutdown()
 
 
 def open_model(

@@ -37,38 +37,38 @@ class Helper:
         time.sleep(10**6)
 
 
+def add(worker: Worker, number: int) -> object:
+    return worker.call("add", number)
+
+
+def die(worker: Worker) -> object:
+    return worker.call("die")
+
+
 def test_results_keep_their_order_and_dead_processes_are_replaced() -> None:
     with Workers(Local(2), Helper, 100) as workers:
-        assert list(workers.map(lambda number: workers.call("add", number), range(20))) == list(range(100, 120))
+        assert list(workers.map(add, range(20))) == list(range(100, 120))
         for _ in range(3):
-            with pytest.raises(WorkerDied, match=r"'die' \(signal SIGKILL\)"):
-                workers.call("die")
-        assert list(workers.map(lambda number: workers.call("add", number), range(20))) == list(range(100, 120))
+            with pytest.raises(WorkerDied, match=r"'die' \(signal SIGKILL\); if memory ran out"):
+                workers.submit(die).result()
+        assert list(workers.map(add, range(20))) == list(range(100, 120))
 
 
-def test_worker_errors_keep_their_type() -> None:
-    worker = Worker(Helper, 1)
+def test_worker_errors_keep_their_type_and_a_call_that_takes_too_long_ends_its_process() -> None:
+    worker = Worker(10.0, Helper, 1)
     try:
         with pytest.raises(CoevolveError, match=r"params\.yaml: no"):
             worker.call("refuse")
         with pytest.raises(RuntimeError, match="ValueError: by mistake"):
             worker.call("fail")
         assert worker.call("add", 2) == 3
-    finally:
-        worker.close()
-
-
-def test_call_that_takes_too_long_ends_its_process() -> None:
-    worker = Worker(Helper, 1)
-    try:
-        assert worker.call("add", 2) == 3
-        worker.seconds = 0.5
-        with pytest.raises(WorkerLate, match=r"did not end 'hang' within 0\.5 s"):
+        with pytest.raises(WorkerLate, match=r"did not end 'hang' within 10\.0 s"):
             worker.call("hang")
-        with pytest.raises(WorkerDied):
-            worker.call("add", 2)
+        assert worker.call("add", 2) == 3
     finally:
         worker.close()
+    with pytest.raises(WorkerDied):
+        worker.call("add", 2)
 
 
 def test_process_count_depends_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,17 +77,21 @@ class Helper:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def call(worker: Any, method: str, *arguments: str) -> Any:
+    return worker.call(method, *arguments)
+
+
 def test_folder_is_sent_with_its_content_and_dead_processes_are_replaced(ray: RayCluster, tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep/weights").write_bytes(b"\x00\xff")
     with Workers(ray, Helper, tmp_path) as workers:
         (tmp_path / "deep/weights").unlink()
         for _ in range(2):
-            assert list(workers.map(partial(workers.call, "read"), ["deep/weights"] * 5)) == [b"\x00\xff"] * 5
+            assert list(workers.map(call, ["read"] * 5, ["deep/weights"] * 5)) == [b"\x00\xff"] * 5
             with pytest.raises(CoevolveError, match=r"params\.yaml: no"):
-                workers.call("fail")
+                workers.submit(call, "fail").result()
             with pytest.raises(WorkerDied, match="'die'"):
-                workers.call("die")
+                workers.submit(call, "die").result()
 
 
 def test_cluster_plays_like_this_process_even_if_a_machine_is_lost(ray: RayCluster, machines: Any) -> None:
@@ -108,7 +112,7 @@ def test_cluster_plays_like_this_process_even_if_a_machine_is_lost(ray: RayClust
         assert [one.trajectory for one in rollout(replicas, WORLD, wanted, LIMITS, progress=ended)] == alone
         assert lost.is_set() and sum(counted) == len(wanted)
     finally:
-        replicas.close()
+        replicas.shutdown()
 
 
 def test_machine_with_other_packages_is_reported_with_both_versions(machines: Any) -> None:
@@ -120,7 +124,7 @@ def test_machine_with_other_packages_is_reported_with_both_versions(machines: An
                 CoevolveError, match=rf"has process \d+, but this machine has {os.getpid()}; install the same there"
             ),
         ):
-            workers.call("read", "x")
+            workers.submit(call, "read", "x").result()
 
 
 def test_missing_cluster_is_a_one_line_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects, read_tasks
 from coevolve.core.records import Generation, Pair
 from coevolve.core.trajectories import read_trajectories
-from coevolve.stages.generate.spec_outcomes import ACCEPTED
+from coevolve.stages.generate.rewards import ACCEPTED
 from tests.generator import hardly_trained
 from tests.project import Project, clone
 from tests.unit.stages.generate.small import TOOLS

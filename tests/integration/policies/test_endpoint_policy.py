@@ -143,7 +143,7 @@ def test_refused_conversation_ends_with_its_reason_and_others_go_on(tmp_path: Pa
         "The response was filtered: the tool_calls of messages[1] violate the content policy, and it does not exist"
     )
     cases = [
-        ([refusal(long)], StopReason.MAX_TOKENS, r"\(with 31 tool schemas\) and the reply take 2064 tokens"),
+        ([refusal(long)], StopReason.MAX_TOKENS, "context too long, with 31 tool schemas: This model"),
         ([reply(None, ("balance", {})), refusal(filtered)], StopReason.REFUSED, "content policy"),
         ([reply("I", finish="content_filter")], StopReason.REFUSED, "content filter"),
     ]

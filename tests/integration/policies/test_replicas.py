@@ -33,4 +33,4 @@ def test_any_number_of_processes_gives_the_same_bits_and_dead_ones_are_named() -
         with pytest.raises(CoevolveError, match=rf"process {pid} ended in .* \(signal SIGKILL\); if memory ran out"):
             rollout(replicas, WORLD, REQUESTS, LIMITS)
     finally:
-        replicas.close()
+        replicas.shutdown()

@@ -120,22 +120,9 @@ def _passed(gates: Sequence[Gate]) -> bool:
 
 def _by_workers(engine: Engine, environment: str, words: str, lines: Sequence[str]) -> Iterator[Judged]:
     """The verdicts of workers, which replace a process that a candidate ends or holds up."""
+    deaths = 0
     with Workers(engine, Judge, environment, True, words, seconds=SECONDS) as workers:
-
-        def judged(line: str) -> Judged:
-            for _ in range(TRIES):
-                try:
-                    result: Judged = workers.call("judge", line)
-                    return result
-                except WorkerLate:
-                    reason = f"takes longer than {SECONDS:g} s"
-                    break
-                except WorkerDied:
-                    reason = KILLS
-            return Judged(Verdict(content_hash(line), None, False, [Gate("readable", False, reason)]))
-
-        deaths = 0
-        for one in workers.map(judged, lines):
+        for one in workers.map(_judged, lines):
             deaths = deaths + 1 if one.verdict.gates[-1].reason == KILLS else 0
             if deaths == DEATHS:
                 raise CoevolveError(
@@ -143,6 +130,19 @@ def _by_workers(engine: Engine, environment: str, words: str, lines: Sequence[st
                     "COEVOLVE_PROCESSES=1 to judge in one process"
                 )
             yield one
+
+
+def _judged(worker: Any, line: str) -> Judged:
+    for _ in range(TRIES):
+        try:
+            result: Judged = worker.call("judge", line)
+            return result
+        except WorkerLate:
+            reason = f"takes longer than {SECONDS:g} s"
+            break
+        except WorkerDied:
+            reason = KILLS
+    return Judged(Verdict(content_hash(line), None, False, [Gate("readable", False, reason)]))
 
 
 @dataclass
@@ -165,12 +165,11 @@ class Judge:
         try:
             candidate = read(self.name, line)
             gates.append(Gate("readable", True))
-            world = self.environment.of(candidate.task)
             if not self.enabled:
                 gates += [Gate(name, None, "verify.enabled is false") for name in ENVIRONMENT_GATES]
             else:
-                _extend(gates, environment_gates(world, candidate, self.words))
-                effect = effect_of(world, candidate.task) if _passed(gates) else None
+                _extend(gates, environment_gates(self.environment, candidate, self.words))
+                effect = effect_of(self.environment, candidate.task) if _passed(gates) else None
         except Exception as error:  # a candidate that breaks the environment is rejected
             reason = str(error) if isinstance(error, CoevolveError) else f"{type(error).__name__}: {error}"
             gates.append(Gate(GATES[len(gates)], False, writable(reason[:300])))

@@ -1,7 +1,7 @@
 """Rows that share a prefix give the same log-probabilities and gradients as plain passes, from fewer tokens."""
 
 import json
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -50,7 +50,7 @@ def test_shared_passes_give_the_same_bits_in_any_number_of_processes() -> None:
         arguments = (ROOT / "policies/base", 1, 1.0, {}, "float32", None, shares)
         learner = make_learner(*arguments)
         replicas = Replicas(Local(count), make_learner, *arguments) if count > 1 else None
-        with closing(replicas) if replicas else nullcontext():
+        with replicas or nullcontext():
             parameters = list(learner.model.parameters())
             pairs = Team(learner, replicas).log_probabilities(parts, parameters, False)
             torch.cat([logps.flatten() for logps, _ in pairs]).mean().backward()
