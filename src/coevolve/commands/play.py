@@ -35,13 +35,12 @@ Shows a task and takes your calls, one per line, as the environment takes an age
 """
 RED = "red"
 STYLES = {"user": "bold cyan", "tool": "green"}
-UNMISTAKABLE = 8  # characters of an id that name one task, even if all are digits
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", metavar="NAME", help="an environment; `coevolve env list` prints the names")
-    task = "number of a task in the split, or the beginning of its id; 8 characters if all are digits"
+    task = "number of a task in the split, or the beginning of its id; the whole id if that is a number"
     add("task", nargs="?", default="0", metavar="TASK", help=task)
     add("--split", default="seed", help="a split that `coevolve env show` lists")
 
@@ -96,8 +95,8 @@ def _chosen(environment: Environment, wanted: str, split: str) -> Task:
     tasks = environment.tasks(split)
     if wanted.isdecimal() and int(wanted) < len(tasks):
         return tasks[int(wanted)]
-    begins_id = len(wanted) >= UNMISTAKABLE or not wanted.isdecimal()
-    found = [one for one in tasks if one.world.get("id") == wanted or (begins_id and one.task_id.startswith(wanted))]
+    start = "no task" if wanted.isdecimal() else wanted  # the beginning of an id
+    found = [one for one in tasks if wanted in (one.task_id, one.world.get("id")) or one.task_id.startswith(start)]
     if len(found) == 1:
         return found[0]
     raise CoevolveError(
