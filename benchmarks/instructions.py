@@ -31,7 +31,7 @@ from coevolve.environments.registry import opened, register
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.explore.config import Explore
-from coevolve.stages.explore.exploration_plan import carry_out, plan
+from coevolve.stages.explore.explorer import carry_out, plan
 from coevolve.stages.schema import load
 from coevolve.stages.synthesize.config import Synthesize
 from coevolve.stages.synthesize.synthesizer import candidates_of
@@ -72,8 +72,8 @@ def new_tasks(environment: Environment) -> list[Task]:
     params, config = load(Path("params.yaml")), Explore(explorations=EXPLORATIONS)
     panels = {name: environment.tasks(name) for name in environment.panels}
     with TemporaryDirectory() as folder, metered(params.endpoint, False, Path(folder), None) as meter:
-        plans = plan(environment, known, [], [], [], config, 0, SEED)
-        found, _ = carry_out(plans, config, params.policy, lambda: None, meter, lambda count: None)
+        planned = plan(environment, known, [], [], [], config, 0, SEED)
+        found, _ = carry_out(planned, config, params.policy, meter, lambda count: None)
         candidates = candidates_of(environment, known, found, Synthesize(), CANDIDATES, SEED, meter, lambda count: None)
         file = Path(folder) / "candidates.jsonl"
         write_jsonl(file, candidates)

@@ -1,7 +1,7 @@
 """Stage `evaluate`: see `--help`, and src/coevolve/stages/evaluate/stage.py."""
 
 from coevolve.stages.evaluate.stage import main
-from coevolve.stages.running import run_iteration
+from coevolve.stages.running import run
 
 if __name__ == "__main__":
-    run_iteration(main)
+    run(main)

@@ -1,7 +1,7 @@
 """Stage `explore`: see `--help`, and src/coevolve/stages/explore/stage.py."""
 
 from coevolve.stages.explore.stage import main
-from coevolve.stages.running import run_iteration
+from coevolve.stages.running import run
 
 if __name__ == "__main__":
-    run_iteration(main)
+    run(main)

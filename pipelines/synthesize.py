@@ -1,7 +1,7 @@
 """Stage `synthesize`: see `--help`, and src/coevolve/stages/synthesize/stage.py."""
 
-from coevolve.stages.running import run_iteration
+from coevolve.stages.running import run
 from coevolve.stages.synthesize.stage import main
 
 if __name__ == "__main__":
-    run_iteration(main)
+    run(main)

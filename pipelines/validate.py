@@ -1,7 +1,7 @@
 """Stage `validate`: see `--help`, and src/coevolve/stages/validate/stage.py."""
 
-from coevolve.stages.running import run_iteration
+from coevolve.stages.running import run
 from coevolve.stages.validate.stage import main
 
 if __name__ == "__main__":
-    run_iteration(main)
+    run(main)

@@ -30,7 +30,7 @@ GROUPS = {
         "grow": "turn the rollouts of any trainer into verified tasks",
         "signals": "find an agent's weaknesses in the trajectories of any trainer",
         "verify": "check candidate tasks in an environment, and keep the sound ones",
-        "import": "read exported tasks, or episodes that another tool recorded",
+        "import": "read episodes that another tool recorded",
         "export": "write a run's episodes, preference pairs, tasks or policy for other tools",
     },
     "environments": {

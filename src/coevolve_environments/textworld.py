@@ -116,7 +116,7 @@ class TextWorldSession(Commands):
 
     def judge(self, task: Task) -> Score:
         if task.world.get("goal") == "state":
-            wanted = _wanted(_frozen(task.world), _commands(task))
+            wanted = _wanted(json.dumps(task.world, sort_keys=True), _commands(task))
             reached = _facts(self._state) == wanted != self._start  # a reference that changes nothing asks for nothing
             return Score(float(reached), {"state": reached})
         won = bool(self._state.won)
@@ -153,10 +153,6 @@ def _commands(task: Task) -> tuple[str, ...]:
         for call in turn
         if call.name == "act"  # looking changes nothing
     )
-
-
-def _frozen(world: dict[str, Any]) -> str:
-    return json.dumps(world, sort_keys=True)
 
 
 @lru_cache(maxsize=256)
@@ -235,12 +231,9 @@ def kept(fingerprint: str, split: str, generate: Callable[[str], list[Task]]) ->
     """
     file = folder() / f"{fingerprint}-{split}.jsonl"
     if not file.exists():
-        once(file, lambda whole: whole.write_text(_lines(generate(split)), encoding="utf-8"))
+        lines = (wire.dumps(task) + "\n" for task in generate(split))
+        once(file, lambda whole: whole.write_text("".join(lines), encoding="utf-8"))
     return tuple(wire.to_task(json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines())
-
-
-def _lines(tasks: Sequence[Task]) -> str:
-    return "".join(wire.dumps(task) + "\n" for task in tasks)
 
 
 def _generated(split: str) -> list[Task]:

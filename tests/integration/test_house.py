@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from coevolve.core.code_digest import SOURCE, closure
+from coevolve.core.code_closure import SOURCE, closure
 from coevolve.stages.code.digest import names
 from tests.unit.test_house import STAGES
 

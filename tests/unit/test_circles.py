@@ -6,7 +6,7 @@ from pathlib import Path
 
 import networkx
 
-from coevolve.core.code_digest import PACKAGE, SOURCE
+from coevolve.core.code_closure import PACKAGE, SOURCE
 
 # a circle → the reason why it may stay
 TRAINER = "a learner's module holds its section and imports its trainer, which needs torch, only to train"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coevolve.core.code_digest import CARRIERS, PACKAGE, SOURCE, closure
+from coevolve.core.code_closure import CARRIERS, PACKAGE, SOURCE, closure
 from coevolve.core.pipeline import COMMAND
 from coevolve.core.section import Section
 from coevolve.core.yaml_files import read_yaml
@@ -22,7 +22,7 @@ STAGES = SOURCE / PACKAGE / "stages"
 ADAPTERS = "coevolve_environments"
 TOP = 16  # entries of the package
 LINES = 300  # of dvc.yaml
-CEILINGS = {"src": 35_200, "tests": 23_600}  # lines of Python; lower one when you can
+CEILINGS = {"src": 35_200, "tests": 21_700}  # lines of Python; lower one when you can
 WIDE = 752  # most lines of `src` with over 120 characters
 WHOLE = {"scratch_key", "plain"}  # functions that a stage may hand all parameters
 
@@ -147,7 +147,7 @@ def test_the_core_imports_and_names_no_adapter() -> None:
             for name in (*imported, module, named):
                 if isinstance(name, str):
                     assert not name.startswith(f"{ADAPTERS}."), f"{file}:{getattr(node, 'lineno', 1)} names {name}"
-                    assert name != ADAPTERS or file.name == "code_digest.py", f"{file} names {name}"
+                    assert name != ADAPTERS or file.name == "code_closure.py", f"{file} names {name}"
 
 
 def test_core_imports_only_core() -> None:

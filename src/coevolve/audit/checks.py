@@ -6,7 +6,6 @@ severities are the RFC's too, except for leakage: a refusal may list the existin
 A check yields a line of evidence for each violation. Every exception of the environment is a violation.
 """
 
-import gc
 import json
 import os
 import subprocess
@@ -36,21 +35,16 @@ from coevolve.environments.environment import Phrasebook, Session
 from coevolve.environments.registry import opened
 from coevolve.environments.tool_schema import tool_schema
 from coevolve.environments.worker_main import end_with
-from coevolve.stages.explore.config import Explore
-from coevolve.stages.explore.requests import Request
-from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.verify.library import solution_of, text_of
 from coevolve.stages.verify.words import Played, words_match
 
 LUCK = 0.05  # share of tasks that a player may solve by chance, if it makes calls or answers that could be right
 LUCKLESS = ("end_at_once", "echo_the_instruction")
-EXPLORATIONS = 4  # that ask for a tool before it counts as unreached
 PREFIXES = 8  # most prefixes of a reference to score
 MARGIN = 0.5  # least distance between the reward of doing nothing and the maximum
 VARIED = 0.5  # least share of different tasks in a split
 NEAR = 0.9  # similarity from which two instructions are near-duplicates
 NEW = 0.5  # least share of tasks with a new template in a panel that measures new templates
-LEFT = 50  # objects that all sessions of a cycle may leave behind
 STRANGE_NAMES = ("no_such_tool", "__class__", "__init__", "", "../../etc/passwd")
 DEEP: list[object] = reduce(lambda inner, _: [inner], range(990), [])  # json.dumps rejects it on some Python versions
 STRANGE_VALUES: tuple[object, ...] = (None, [], {}, [[[[]]]], DEEP, float("nan"), 10**400, "\ud800", "x" * 10**6, True)
@@ -145,20 +139,6 @@ def constructed_tasks_are_tasks(subject: Subject) -> Iterator[str]:
             yield f"{goal}: its world says {said[:80]!r}, its instruction is {task.turns[0][:80]!r}"
         if not is_success(subject.play(task, task.reference).reward):
             yield f"{goal}: the reference of a constructed task fails"
-
-
-@check("contract.memory", "warn", "release everything in close()")
-def nothing_stays(subject: Subject) -> Iterator[str]:
-    """Do closed sessions leave no objects behind?"""
-    sessions, counts = 4 * min(subject.count, 5), list[int]()
-    for _ in range(2):
-        for _ in range(sessions):
-            with closing(subject.environment.open()) as session:
-                session.reset(subject.some["seed"][0])
-        gc.collect()
-        counts.append(len(gc.get_objects()))
-    if counts[1] - counts[0] > LEFT:
-        yield f"{sessions} sessions opened and closed left {counts[1] - counts[0]} objects behind"
 
 
 @check("runtime.task_declaration_accuracy", "fail", "give each task its own id: a hash of its content")
@@ -289,11 +269,6 @@ def _memorized(task: Task) -> tuple[str, str]:
     return json.dumps(task.world, sort_keys=True), repr([[call.name, call.arguments] for call in task.calls])
 
 
-def template(task: Task) -> str:
-    """The template of a task: its family, and the tools of its reference in order, turn by turn."""
-    return f"{task.family}: {', then '.join(' '.join(call.name for call in turn) for turn in task.reference)}"
-
-
 @check("data.template", "warn", "hold out families or chains of tools for a panel")
 def templates(subject: Subject) -> Iterator[str]:
     """Does some panel ask for kinds of tasks that training lacks?
@@ -302,18 +277,18 @@ def templates(subject: Subject) -> Iterator[str]:
     agent that has memorized the templates looks like an agent that has learned the tools. If all tasks have one template, there
     is nothing to hold out.
     """
-    kinds = {split: Counter(map(template, tasks)) for split, tasks in subject.splits.items() if tasks}
-    seed = kinds.pop("seed")
-    known = {split: sum(counts[kind] for kind in counts if kind in seed) for split, counts in kinds.items()}
-    one_kind = len(set(seed).union(*kinds.values())) < 2
-    if one_kind or any(known[split] <= (1.0 - NEW) * counts.total() for split, counts in kinds.items()):
-        return
-    for split, counts in kinds.items():
-        most, tasks = next((kind, tasks) for kind, tasks in counts.most_common() if kind in seed)
-        yield (
-            f"{split}: {known[split]} of {counts.total()} tasks have a template of seed, "
-            f"{tasks} of them “{most}” ({seed[most]} in seed)"
-        )
+    kinds = {split: [template(task) for task in tasks] for split, tasks in subject.splits.items() if tasks}
+    seed = set(kinds.pop("seed"))
+    known = {split: sum(kind in seed for kind in panel) for split, panel in kinds.items()}
+    several = len(seed.union(*kinds.values())) > 1
+    if several and all(known[split] > (1.0 - NEW) * len(panel) for split, panel in kinds.items()):
+        for split, panel in kinds.items():
+            yield f"{split}: {known[split]} of {len(panel)} tasks have a template of seed"
+
+
+def template(task: Task) -> str:
+    """The family of a task, and the tools of its reference in order, turn by turn."""
+    return repr((task.family, [[call.name for call in turn] for turn in task.reference]))
 
 
 @check("data.words", "fail", "fix the words or the reference: the reward punishes an agent that understands the task")
@@ -341,23 +316,13 @@ def variety(subject: Subject) -> Iterator[str]:
 
 @check("data.coverage", "advisory", "add tasks, `examples` to schemas, or set `explore.guidance: coverage`")
 def coverage(subject: Subject) -> Iterator[str]:
-    """Does the training split use every tool, and does exploration reach it?
-
-    The scripted explorer draws values from schemas, answers and references, unless the environment constructs its tasks.
-    """
+    """Does the training split use every tool, and are the schemas of all tools understood?"""
     used = {call.name for task in subject.splits["seed"] for call in task.calls}
-    declared = {tool["function"]["name"]: tool_schema(tool["function"]) for tool in subject.tools}
-    explorer, missed = ScriptedExplorer(subject.environment, subject.known, Explore()), defaultdict(list)
-    for one in [] if subject.environment.goals else sorted(set(declared) - {subject.known.terminal}):
-        tasks = zip(range(EXPLORATIONS), cycle(subject.some["seed"]), strict=False)
-        asked = [Request("", 0, None, task, task.world, None, [], [], {}, seed, [one]) for seed, task in tasks]
-        if not any(found.calls for found in explorer.explore(asked)):
-            missed[explorer.reasons.get(one, "its calls are not offered, find nothing or end the episode")].append(one)
-    for why, names in missed.items():
-        yield f"no exploration of {EXPLORATIONS} reached {', '.join(names)}: {why}"
-    for one, schema in declared.items():
-        yield from (f"the schema of {one} is not understood: {remark}" for remark in schema.remarks)
-    yield from (f"no reference of the training split calls {one}" for one in sorted(set(declared) - used))
+    for function in (tool["function"] for tool in subject.tools):
+        for remark in tool_schema(function).remarks:
+            yield f"the schema of {function['name']} is not understood: {remark}"
+        if function["name"] not in used:
+            yield f"no reference of the training split calls {function['name']}"
 
 
 __all__ = ["CHECKS"]  # complete once this module is imported

@@ -3,7 +3,6 @@
 Each turns a task into its calls, turn by turn, and the message after them; None if it cannot play the task.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,6 @@ from coevolve.audit.subject import Calls, Subject
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.tool_schema import to_try, tool_schema
 
-REPEATED = 8  # repetitions of a call
 PRINTED = 20_000  # most characters of an answer that repeats everything
 
 Play = tuple[Calls, str]
@@ -22,20 +20,13 @@ def end_at_once(subject: Subject, task: Task) -> Play | None:
     return _last(task, _end(subject)) if subject.known.terminal else None
 
 
-def repeat_one_call(subject: Subject, task: Task) -> Play:
-    """Repeat the most frequent call of other tasks' references, and then end the task."""
-    calls = [call for other in subject.some["seed"] if other.task_id != task.task_id for call in other.calls]
-    calls = [call for call in calls if call.name != subject.known.terminal] or calls or [ToolCall("")]
-    most, _ = Counter(map(repr, calls)).most_common(1)[0]
-    return _last(task, [next(call for call in calls if repr(call) == most)] * REPEATED + _end(subject))
-
-
 def call_everything(subject: Subject, task: Task) -> Play:
-    """Call every tool once, with arguments from a reference or of the right type."""
+    """Call every tool once, with arguments from references of other tasks or of the right type."""
     calls = []
     for function in _others(subject):
+        own = [value for call in task.calls if call.name == function["name"] for value in call.arguments.values()]
         required = tool_schema(function).flat()["required"]
-        calls.append(ToolCall(function["name"], {key: _value(subject, function, key) for key in required}))
+        calls.append(ToolCall(function["name"], {key: _value(subject, function, key, own) for key in required}))
     return _last(task, calls + _end(subject))
 
 
@@ -61,7 +52,7 @@ def another_reference(subject: Subject, task: Task) -> Play:
 
 
 PLAYERS: tuple[Callable[[Subject, Task], Play | None], ...] = (
-    *(end_at_once, repeat_one_call, call_everything, echo_the_instruction, another_reference, print_everything),
+    *(end_at_once, call_everything, echo_the_instruction, another_reference, print_everything),
 )
 
 
@@ -89,8 +80,10 @@ def _answer(subject: Subject, words: str) -> list[ToolCall]:
     return []
 
 
-def _value(subject: Subject, function: dict[str, Any], key: str) -> Any:
+def _value(subject: Subject, function: dict[str, Any], key: str, own: list[Any]) -> Any:
+    """A value for the argument ``key``, none of the task's ``own``: where each world has ids of its own, these would solve it."""
     schema = tool_schema(function)
     part = schema.flat()["properties"].get(key, True)
-    values = [*subject.known.fitting(function["name"], key), *to_try(schema.flat(part)), "x", [], {}]
+    known = [value for value in subject.known.fitting(function["name"], key) if value not in own]
+    values = [*known, *to_try(schema.flat(part)), "x", [], {}]
     return next(iter(schema.fitting(values, part)), "x")

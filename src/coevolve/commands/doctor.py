@@ -9,13 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from importlib.util import find_spec
+from dataclasses import replace
 from pathlib import Path
 
 from coevolve.commands.options import typed
 from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis, judged
 from coevolve.core.errors import CoevolveError, first_line, install
-from coevolve.core.mixtures import shares
 from coevolve.core.untrusted import without_secrets
 from coevolve.stages.schema import Params, load
 
@@ -61,9 +60,8 @@ def _template(model: str, params: Params) -> Iterator[Diagnosis]:
     from coevolve.rollout import Limits
     from coevolve.stages.train.chat_template import diagnose, load_tokenizer
 
-    tokenizer = load_tokenizer(model)
-    environment = make(next(iter(shares(params.environment))))
-    yield from diagnose(tokenizer, params.policy.template, environment, params.tasks.split, Limits.of(params.policy))
+    environment, limits = make(params.environment), Limits.of(params.policy)
+    yield from diagnose(load_tokenizer(model), params.policy.template, environment, params.tasks.split, limits)
 
 
 def _all(params: Params) -> Iterator[Diagnosis]:
@@ -84,10 +82,10 @@ def _all(params: Params) -> Iterator[Diagnosis]:
     for check in checks:
         try:
             yield from check(params)
-        except CoevolveError as error:
-            yield Diagnosis(check.__name__.strip("_"), BROKEN, str(error))
         except Exception as error:  # a half-installed package may raise anything
-            yield Diagnosis(check.__name__.strip("_"), BROKEN, f"{type(error).__name__}: {first_line(error)}")
+            known = isinstance(error, CoevolveError)
+            text = str(error) if known else f"{type(error).__name__}: {first_line(error)}"
+            yield Diagnosis(check.__name__.strip("_"), BROKEN, text)
 
 
 def _version(package: str) -> str | None:
@@ -115,8 +113,9 @@ def _torch(params: Params) -> Iterator[Diagnosis]:
         free, _ = torch.cuda.mem_get_info(number)
         yield Diagnosis("gpu", WORKS, f"{device.name}, {free / 1e9:.0f} of {device.total_memory / 1e9:.0f} GB free")
     if count < processes:
-        remedy = f"set launch.processes to {count}"
-        yield Diagnosis("launch", BROKEN, f"launch.processes asks for {processes} GPUs", remedy)
+        yield Diagnosis(
+            "launch", BROKEN, f"launch.processes asks for {processes} GPUs", f"set launch.processes to {count}"
+        )
 
 
 def _arithmetic(params: Params) -> Iterator[Diagnosis]:
@@ -125,11 +124,14 @@ def _arithmetic(params: Params) -> Iterator[Diagnosis]:
     found = in_effect()
     theirs = [CHOICE] if os.environ.get(CHOICE) == NATIVE else []
     theirs += [name for name, value in VARIABLES.items() if os.environ.get(name, value) != value]
-    remedy = "docs/experiments/reproducibility.md gives the differences"
-    if able() and theirs:
-        remedy = f"unset {' '.join(theirs)}"
-    same = "the same bytes as on every machine with this arithmetic"
-    text = same if found.shared else "results differ in their last digits from those of other machines"
+    text = "the same bytes as on every machine with this arithmetic"
+    if not found.shared:
+        text = "results differ in their last digits from those of other machines"
+    remedy = (
+        f"unset {' '.join(theirs)}"
+        if able() and theirs
+        else "docs/experiments/reproducibility.md gives the differences"
+    )
     yield judged("arithmetic", found.shared, f"{found.name}: {text}", remedy, False)
 
 
@@ -138,20 +140,14 @@ def _packages(params: Params) -> Iterator[Diagnosis]:
 
     names = ("transformers", "trl", "peft", "accelerate", "mlflow", "dvc", "great-expectations")
     yield Diagnosis("packages", WORKS, ", ".join(f"{name} {_version(name)}" for name in names))
-    installed, lack = version(), obstacle()
-    text = f"{installed}, which TRL {_version('trl')} supports"
-    if lack:
-        text = lack if installed else "not installed"
-    asked = params.train.vllm.mode != "off" or params.policy.backend == "vllm"
-    yield judged("vllm", not lack, text, remedy(), asked)
+    lack = obstacle()
+    text = f"{version()}, which TRL {_version('trl')} supports" if not lack else lack if version() else "not installed"
+    yield judged("vllm", not lack, text, remedy(), params.train.vllm.mode != "off" or params.policy.backend == "vllm")
     for name, asked, command in (
         ("deepspeed", params.launch.sharding != "none", install("gpu")),
         ("bitsandbytes", params.train.lora.quantize != "none", "pip install bitsandbytes"),
     ):
-        present = _version(name)
-        yield judged(name, present, present or "not installed", command, asked)
-    if params.launch.sharding != "none" and shutil.which("g++") is None and find_spec("deepspeed"):
-        yield Diagnosis("g++", BROKEN, "DeepSpeed compiles an operator on first use", "install a C++ compiler")
+        yield judged(name, _version(name), _version(name) or "not installed", command, asked)
     free = shutil.disk_usage(".").free / 1e9
     yield judged("disk", free > ROOM, f"{free:.0f} GB free", "dvc gc -w")
 
@@ -164,8 +160,7 @@ def _compute(params: Params) -> Iterator[Diagnosis]:
     if config.engine == "local":
         yield Diagnosis("compute", WORKS, f"local: up to {available()} processes on this machine")
     elif config.address == HERE:
-        text = f"ray {version}: a cluster of this machine alone" if version else "ray: not installed"
-        yield judged("compute", version, text, install("ray"))
+        yield judged("compute", version, f"ray {version or 'not installed'}: this machine alone", install("ray"))
     else:
         with cluster(config, dict) as found:
             yield Diagnosis("compute", WORKS, f"ray {version}: {found.count} processes at {config.address}")
@@ -174,15 +169,16 @@ def _compute(params: Params) -> Iterator[Diagnosis]:
 def _environments(params: Params) -> Iterator[Diagnosis]:
     from coevolve.environments.registry import make, names
 
-    absent, wanted = [], shares(params.environment)
-    for name in dict.fromkeys([*names(), *wanted]):
+    absent = []
+    for name in dict.fromkeys([*names(), params.environment]):
+        found = Diagnosis("environment", WORKS, "")
         try:
-            text, works = f"{name}, {make(name).fingerprint}", True
+            found = replace(found, text=f"{name}, {make(name).fingerprint}")
         except CoevolveError as error:
-            text, works = str(error), False
             absent.append(name)
-        if name in wanted:
-            yield judged("environment", works, text, "")
+            found = replace(found, state=BROKEN, text=str(error))
+        if name == params.environment:
+            yield found
     if absent:
         yield Diagnosis("environments", ABSENT, f"not installed: {', '.join(absent)}", "coevolve env install NAME")
 
@@ -193,33 +189,28 @@ def _model(params: Params) -> Iterator[Diagnosis]:
     model = params.base.model
     if model != "tiny":
         found = directory(model) or download(model, params.base.revision, look=True)
-        yield Diagnosis(
-            "model", WORKS, f"{model}: {found if found.is_absolute() else 'on the hub; stage base downloads it'}"
-        )
+        where = found if found.is_absolute() else "on the hub; stage base downloads it"
+        yield Diagnosis("model", WORKS, f"{model}: {where}")
 
 
 def _policy(params: Params) -> Iterator[Diagnosis]:
     from coevolve.core.paths import Paths
     from coevolve.policies.pretrained import named, resolve
 
-    folder = Paths.base
+    folder, asked = Paths.base, params.base.model
     if not folder.is_dir():
         yield Diagnosis("policy", ABSENT, f"{folder} does not exist yet", "dvc repro base")
-        return
-    name = named(folder) or "tiny"
-    if name != params.base.model:
-        text = f"{folder} is {name}, but base.model asks for {params.base.model}"
-        yield Diagnosis("policy", BROKEN, text, "dvc repro base")
-        return
-    source = resolve(folder)
-    size = sum(file.stat().st_size for file in source.rglob("*.safetensors")) / 1e9
-    yield Diagnosis("policy", WORKS, f"{folder}: {name}, {size:.2g} GB of weights")
-    for name in shares(params.environment):
-        yield _prompt(params, source, name)
+    elif (name := named(folder) or "tiny") != asked:
+        yield Diagnosis("policy", BROKEN, f"{folder} is {name}, but base.model asks for {asked}", "dvc repro base")
+    else:
+        source = resolve(folder)
+        size = sum(file.stat().st_size for file in source.rglob("*.safetensors")) / 1e9
+        yield Diagnosis("policy", WORKS, f"{folder}: {name}, {size:.2g} GB of weights")
+        yield _prompt(params, source)
 
 
-def _prompt(params: Params, model: Path, name: str) -> Diagnosis:
-    """Check that a first prompt with the tools of the environment ``name`` leaves room for replies."""
+def _prompt(params: Params, model: Path) -> Diagnosis:
+    """Check that a first prompt with the tools of the environment leaves room for replies."""
     from transformers import AutoConfig, AutoTokenizer
 
     from coevolve.environments.registry import make
@@ -227,7 +218,7 @@ def _prompt(params: Params, model: Path, name: str) -> Diagnosis:
 
     tokenizer = AutoTokenizer.from_pretrained(str(model))
     check_template(tokenizer, str(model))
-    environment = make(name)
+    environment = make(params.environment)
     task = environment.tasks(params.tasks.split)[0]
     with closing(environment.open()) as session:
         seen = session.reset(task)
@@ -236,7 +227,7 @@ def _prompt(params: Params, model: Path, name: str) -> Diagnosis:
     tokens = len(Renderer(tokenizer, params.policy.template).first(messages, tools))
     context = getattr(AutoConfig.from_pretrained(str(model)), "max_position_embeddings", tokens + 1)
     limit = params.policy.episode_tokens
-    text = f"{tokens} tokens with {name}'s {len(tools)} tools; an episode has {limit}, the model's context {context}"
+    text = f"{tokens} tokens with {environment.name}'s {len(tools)} tools; an episode has {limit}, the model's context {context}"
     remedy = "use a model with a longer context" if context <= tokens else f"set policy.episode_tokens to {2 * tokens}"
     return judged("prompt", tokens < min(limit, context), text, remedy)
 
@@ -244,27 +235,26 @@ def _prompt(params: Params, model: Path, name: str) -> Diagnosis:
 def _endpoint(params: Params) -> Iterator[Diagnosis]:
     from coevolve.endpoint.transport import Transport, key_of
 
-    config = params.endpoint
+    config, asked = params.endpoint, params.endpoint.model
     roles = (params.explore.explorer, params.synthesize.synthesizer)
     if config.replay is not None or ("endpoint" not in roles and not params.verify.solver_attempts):
         yield Diagnosis("endpoint", ABSENT, "params.yaml asks no served model")
         return
-    key = key_of(config.key)
     with closing(Transport(config.model_copy(update={"timeout": min(config.timeout, 10.0)}))) as transport:
         offered = transport.models()
-    text = f"has {config.model}" if offered else f"does not list its models; endpoint.model is {config.model}"
-    if not config.model:
-        text = "endpoint.model is empty"
-    elif offered and config.model not in offered:
-        text = f"no model {config.model!r}"
-    known = bool(config.model) and (not offered or config.model in offered)
-    where = f"{config.url}, {'a key' if key else 'no key'} in {config.key}"
-    yield judged("endpoint", known, f"{where}: {text}", f"set endpoint.model to one of: {', '.join(offered)}")
+    text = f"has {asked}" if offered else f"does not list its models; endpoint.model is {asked or 'empty'}"
+    if offered and asked not in offered:
+        text = f"no model {asked!r}"
+    where = f"{config.url}, {'a key' if key_of(config.key) else 'no key'} in {config.key}"
+    remedy = f"set endpoint.model to one of: {', '.join(offered)}"
+    yield judged("endpoint", asked and (not offered or asked in offered), f"{where}: {text}", remedy)
 
 
 def _mlflow(params: Params) -> Iterator[Diagnosis]:
     from coevolve.tracking.mlflow_sink import store
 
+    if params.tracking.mlflow == "disabled":
+        return
     shown = without_secrets(store())
     if store().startswith("sqlite"):
         there = Path(store().removeprefix("sqlite:///")).exists()
@@ -272,12 +262,9 @@ def _mlflow(params: Params) -> Iterator[Diagnosis]:
         return
     import mlflow
 
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     mlflow.set_tracking_uri(store())
     try:
-        count = len(mlflow.search_experiments())
-        yield Diagnosis("mlflow", WORKS, f"{shown}, {count} experiments")
+        yield Diagnosis("mlflow", WORKS, f"{shown}, {len(mlflow.search_experiments())} experiments")
     except Exception as error:
         reason = without_secrets(first_line(error))[:120]
         remedy = "start the server, or correct MLFLOW_TRACKING_URI; until then runs continue and log to it later"
@@ -299,13 +286,12 @@ def _wandb(params: Params) -> Iterator[Diagnosis]:
 def _dvc(params: Params) -> Iterator[Diagnosis]:
     command = [sys.executable, "-m", "dvc", "remote", "list"]
     listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    lock = Path(".dvc/tmp/rwlock")
     if listed.returncode:
         yield Diagnosis("dvc", BROKEN, listed.stderr.strip().splitlines()[-1], "run this in the repository")
-        return
-    lock = Path(".dvc/tmp/rwlock")
-    if lock.exists() and not lock.read_bytes().strip():
+    elif lock.exists() and not lock.read_bytes().strip():
         yield Diagnosis("dvc", BROKEN, f"{lock} is empty: an interrupt cut DVC off, and it runs no stage", f"rm {lock}")
-        return
-    remotes = [line.split()[0] for line in listed.stdout.splitlines() if line.strip()]
-    text = f"remotes: {', '.join(remotes)}" if remotes else "no remote: data and policies stay on this machine"
-    yield judged("dvc", remotes, text, "dvc remote add -d shared PATH_OR_URL (docs/cluster.md)", False)
+    else:
+        remotes = [line.split()[0] for line in listed.stdout.splitlines() if line.strip()]
+        text = f"remotes: {', '.join(remotes)}" if remotes else "no remote: data and policies stay on this machine"
+        yield judged("dvc", remotes, text, "dvc remote add -d shared PATH_OR_URL (docs/cluster.md)", False)

@@ -144,7 +144,7 @@ def _kept(
 ) -> Iterator[Path | None]:
     """The folder that holds a model directory's episodes until all are played. None for a served model: its log holds them."""
     from coevolve.core.arithmetic import in_effect
-    from coevolve.core.code_digest import code_of
+    from coevolve.core.code_closure import code_of
     from coevolve.core.hashing import content_hash
     from coevolve.core.scratch import claim, scratch
     from coevolve.policies.pretrained import contents, resolve

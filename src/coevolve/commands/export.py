@@ -32,7 +32,7 @@ the name of DIR. The environment replays each reference first. Without --tasks, 
 
 `sft` and `pairs` write train.jsonl, which `datasets.load_dataset("json")` opens and TRL's SFTTrainer and DPOTrainer accept.
 Messages have OpenAI's format, with calls as objects in `tool_calls`. A line has `messages` and `tools`, or for a pair
-`prompt`, `chosen`, `rejected` and `tools`. `coevolve import` reads tasks and messages back.
+`prompt`, `chosen`, `rejected` and `tools`. `coevolve import` reads messages back.
 """
 
 

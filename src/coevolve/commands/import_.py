@@ -1,4 +1,4 @@
-"""``coevolve import``: read exported tasks, or episodes that another tool recorded."""
+"""``coevolve import``: read episodes that another tool recorded."""
 
 import argparse
 from pathlib import Path
@@ -9,12 +9,8 @@ from coevolve.core.numeric_options import share
 from coevolve.rollouts.rollout_formats import FORMATS, listed
 
 HELP = f"""
-  coevolve import tasks DIR --out tasks.jsonl                      # a folder that `coevolve export tasks` wrote
   coevolve import messages chats.jsonl --out trajectories.parquet  # episodes as chat messages
   coevolve import trl completions/ --out trajectories.parquet      # rollouts of TRL; also verl, verifiers (and prime-rl)
-
-tasks: the command checks that each id is the hash of the task's content. Then `coevolve verify --candidates tasks.jsonl`
-checks the tasks in an environment.
 
 messages: a line of chats.jsonl is an episode. It has `messages` in OpenAI's format (calls in `tool_calls`, or as text in
 <tool_call>), and `score` or `reward`, a number from 0 to 1. --score sets the score of episodes without one. `task_id`,
@@ -39,31 +35,21 @@ TRAINERS = tuple(name for name in FORMATS if name != "coevolve")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("kind", choices=("tasks", "messages", *TRAINERS), help="the data to read: see below")
+    add("kind", choices=("messages", *TRAINERS), help="the data to read: see below")
     add("source", type=Path, metavar="SOURCE", help="a folder or a file")
     add("--out", required=True, **FILE, help="the file to write")
     add("--score", type=share, metavar="S", help="with messages: score of episodes that have none")
-    reward = "with rollouts: the reward to take as the score, if there are several"
-    add("--reward", metavar="NAME", help=reward)
+    add("--reward", metavar="NAME", help="the reward to take as the score, if there are several")
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.score is not None and args.kind != "messages":
-        raise CoevolveError("--score: works only with messages")
-    if args.reward is not None and args.kind not in TRAINERS:
-        raise CoevolveError(f"--reward: works only with {', '.join(TRAINERS)}")
-    if args.kind == "tasks":
-        print(f"{args.out}: {_tasks(args)}")
-        return 0
-    return _rollouts(args)
-
-
-def _rollouts(args: argparse.Namespace) -> int:
     from coevolve.core.trajectories import stream_trajectories
     from coevolve.rollouts.foreign_trajectories import RolloutAccount, named_or_opening, trajectories
     from coevolve.rollouts.rollout_formats import read_rollouts, rollout_files
     from coevolve.rollouts.rollout_row import Options
 
+    if args.score is not None and args.kind != "messages":
+        raise CoevolveError("--score: works only with messages")
     rows, files = rollout_files(args.source, "coevolve" if args.kind == "messages" else args.kind)
     account, options = RolloutAccount(), Options(args.reward, args.score)
     found = trajectories(read_rollouts(rows, files, options), named_or_opening, account)
@@ -72,17 +58,3 @@ def _rollouts(args: argparse.Namespace) -> int:
     for line in (f"{rows.writer}: {rows.lacks}", *account.lines(options.remarks)):
         print(f"  {line}")
     return 0
-
-
-def _tasks(args: argparse.Namespace) -> str:
-    from coevolve.core.io import read_tasks, strict, write_jsonl
-
-    file = args.source / "tasks.jsonl" if args.source.is_dir() else args.source
-    tasks = read_tasks(file, reader=strict)
-    for number, one in enumerate(tasks, 1):
-        if one.task_id != one.content_id:
-            raise CoevolveError(
-                f"{file}:{number}: task_id {one.task_id} is not the hash of the content; export the task again, unedited"
-            )
-    write_jsonl(args.out, tasks)
-    return f"{len(tasks)} tasks of {', '.join(sorted({one.environment for one in tasks}))}"

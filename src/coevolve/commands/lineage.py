@@ -1,4 +1,4 @@
-"""``coevolve lineage``: show where a task comes from, which data made a policy, or which episodes form a pair."""
+"""``coevolve lineage``: show where a task comes from, or which data made a policy."""
 
 import argparse
 from typing import Any
@@ -9,7 +9,6 @@ HELP = """
   coevolve lineage               # list the newest tasks of the loop, with their ids and words
   coevolve lineage TASK_ID       # task -> verdict -> exploration -> signal -> failed trajectories -> training step -> policy
   coevolve lineage policies/3    # policy -> its datasets, the tasks added to them, and why -> the earlier policies
-  coevolve lineage pairs/PAIR_ID # pair -> both episodes, their players, and the first call in which they differ
 
 The beginning of an id is enough. The command reads the files of this workspace; `dvc checkout` restores the files of another
 revision.
@@ -17,7 +16,7 @@ revision.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="TASK_ID|policies/T|pairs/PAIR_ID", help="(default: list tasks)")
+    parser.add_argument("name", nargs="?", metavar="TASK_ID|policies/T", help="(default: list tasks)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -28,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from rich.tree import Tree
 
     from coevolve.core.terminal import plain
-    from coevolve.lineage.ancestry import Node, mixed, of_pair, of_policy, of_task
+    from coevolve.lineage.ancestry import Node, mixed, of_policy, of_task
 
     folder, _, name = args.name.rstrip("/").rpartition("/")
     if folder == "policies" and name.isdigit():
@@ -36,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         if warning := mixed():
             top.children.insert(0, Node(f"warning: {warning}"))
     else:
-        top = of_pair(name) if folder == "pairs" else of_task(args.name)
+        top = of_task(args.name)
 
     def grow(tree: Any, node: Node) -> None:
         for child in node.children:

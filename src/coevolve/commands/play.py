@@ -5,6 +5,7 @@ import ast
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.calls import readable
@@ -14,8 +15,6 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.terminal import plain
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from coevolve.environments.environment import Environment
 
 HELP = """
@@ -32,7 +31,8 @@ Shows a task and takes your calls, one per line, as the environment takes an age
   coevolve play miniworld
   coevolve play miniworld 3 --split validation
 """
-STYLES = {"user": "bold cyan", "tool": "green", "error": "red"}
+RED = "red"
+STYLES = {"user": "bold cyan", "tool": "green"}
 UNMISTAKABLE = 8  # characters of an id that name one task, even if all are digits
 
 
@@ -49,15 +49,48 @@ def run(args: argparse.Namespace) -> int:
 
     from coevolve.environments.registry import make
 
-    console = Console(highlight=False)
-    environment = make(args.name)
+    console, environment = Console(highlight=False), make(args.name)
+
+    def say(text: str, style: str = "") -> None:
+        console.print(plain(text), style=style, markup=False)
+
+    def show(turn: Observation) -> None:
+        if turn.content:
+            say(f"{turn.role}: {turn.content}", RED if turn.error else STYLES.get(turn.role, ""))
+
     task = _chosen(environment, args.task, args.split)
-    session = environment.open()
-    try:
-        score = _episode(console, environment, task, session)
-    finally:
-        session.close()
-    _show_score(console, score)
+    with closing(environment.open()) as session:
+        turn, score = session.reset(task), None
+        tools = turn.tools or []
+        say(
+            f"{environment.name}, task {task.task_id}; {len(tools)} tools (/tools lists them, /help the commands)",
+            "dim",
+        )
+        show(turn)
+        for line in _typed():
+            if line == "/quit":
+                break
+            if line.startswith("/"):
+                for text in _answer(line, environment, task, tools, session):
+                    say(text)
+                continue
+            try:
+                call = parse_call(line, tools)
+            except CoevolveError as error:
+                say(str(error), RED)
+                continue
+            try:
+                turn = session.step(call) if call else session.say(line)
+            except Exception as error:  # every error of the environment would end an agent's episode, so it ends ours
+                say(f"the call broke the session: {type(error).__name__}: {error}", RED)
+                score = Score(0.0)
+                break
+            tools = turn.tools if turn.tools is not None else tools
+            show(turn)
+            if turn.done:
+                break
+        for text in _lines(score or session.score()):
+            say(text)
     return 0
 
 
@@ -66,51 +99,12 @@ def _chosen(environment: "Environment", wanted: str, split: str) -> Task:
     if wanted.isdecimal() and int(wanted) < len(tasks):
         return tasks[int(wanted)]
     begins_id = len(wanted) >= UNMISTAKABLE or not wanted.isdecimal()
-    found = [
-        task for task in tasks if task.world.get("id") == wanted or (begins_id and task.task_id.startswith(wanted))
-    ]
-    if len(found) == 1 or (found and len(wanted) >= UNMISTAKABLE):
+    found = [one for one in tasks if one.world.get("id") == wanted or (begins_id and one.task_id.startswith(wanted))]
+    if len(found) == 1:
         return found[0]
     raise CoevolveError(
         f"{environment.name} has no task {wanted!r} in {split}; expected a task_id or a number below {len(tasks)}"
     )
-
-
-def _episode(console: "Console", environment: "Environment", task: Task, session: Any) -> Score:
-    """Play until the environment or the player ends the episode."""
-    turn = session.reset(task)
-    tools = turn.tools or []
-    console.print(
-        f"{environment.name}, task {task.task_id}; {len(tools)} tools (/tools lists them, /help the commands)",
-        style="dim",
-    )
-    _show(console, turn)
-    for line in _typed():
-        if line == "/quit":
-            break
-        if line.startswith("/"):
-            _command(console, line, environment, task, tools, session)
-            continue
-        try:
-            call = parse_call(line, tools)
-        except CoevolveError as error:
-            console.print(str(error), style=STYLES["error"], markup=False)
-            continue
-        try:
-            turn = session.step(call) if call else session.say(line)
-        except Exception as error:  # every error of the environment would end an agent's episode, so it ends ours
-            console.print(
-                plain(f"the call broke the session: {type(error).__name__}: {error}"),
-                style=STYLES["error"],
-                markup=False,
-            )
-            return Score(0.0)
-        tools = turn.tools if turn.tools is not None else tools
-        _show(console, turn)
-        if turn.done:
-            break
-    score: Score = session.score()
-    return score
 
 
 def _typed() -> Iterator[str]:
@@ -128,58 +122,44 @@ def _typed() -> Iterator[str]:
 
 def parse_call(line: str, tools: Sequence[Mapping[str, Any]]) -> ToolCall | None:
     """``line`` as a call with literal arguments, or None if it is not a call. A malformed call is an error."""
-    from coevolve.environments.tool_schema import tool_schema
-
-    functions = [tool["function"] for tool in tools]
-    known = {function["name"]: tool_schema(function).flat()["properties"] for function in functions}
     name, bracket, rest = line.partition("(")
     if not bracket or not rest.endswith(")") or " " in name.strip():
         return None
     try:
         node = ast.parse(f"_({rest}", mode="eval").body
-        if not isinstance(node, ast.Call):
-            raise ValueError("not a call")
-        values = [ast.literal_eval(one) for one in node.args]
-        named = {str(one.arg): ast.literal_eval(one.value) for one in node.keywords}
+        assert isinstance(node, ast.Call)
+        values = [ast.literal_eval(value) for value in node.args]
+        named = {str(value.arg): ast.literal_eval(value.value) for value in node.keywords}
         json.dumps([values, named])
-    except (SyntaxError, ValueError, TypeError):
+    except (AssertionError, SyntaxError, ValueError, TypeError):
         raise CoevolveError(f'{line[:80]}: expected literals, as in {name}(key="value", number=3)') from None
-    return ToolCall(name.strip(), {**dict(zip(known.get(name.strip(), {}), values, strict=False)), **named})
+    known = next((keys for tool, keys, _ in _signatures(tools) if tool == name.strip()), ())
+    return ToolCall(name.strip(), {**dict(zip(known, values, strict=False)), **named})
 
 
-def _command(
-    console: "Console", line: str, environment: "Environment", task: Task, tools: Sequence[Any], session: Any
-) -> None:
-    from rich.markup import escape
-
+def _signatures(tools: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Sequence[str], str]]:
+    """Name, arguments in the schema's order, and description of each tool."""
     from coevolve.environments.tool_schema import tool_schema
 
+    for function in (tool["function"] for tool in tools):
+        yield function["name"], list(tool_schema(function).flat()["properties"]), function["description"]
+
+
+def _answer(line: str, environment: "Environment", task: Task, tools: Sequence[Any], session: Any) -> Iterator[str]:
+    """The lines that answer a command of HELP."""
     command, _, word = line.partition(" ")
     if command == "/tools":
-        for tool in tools:
-            function = tool["function"]
-            shown = f"{function['name']}({', '.join(tool_schema(function).flat()['properties'])})"
-            if word in shown or word in function["description"]:
-                about = escape(repr(function["description"][:100]))
-                console.print(f"  {escape(plain(shown))}  [dim]{about}[/dim]")
+        for name, keys, about in _signatures(tools):
+            if word in f"{name}({', '.join(keys)})" or word in about:
+                yield f"  {name}({', '.join(keys)})  {about[:100]!r}"
     elif command == "/reference":
         for turn in environment.reference(task):
-            for call in turn:
-                console.print(plain(f"  {readable(call.name, call.arguments)}"), markup=False)
-            console.print("  then a message", style="dim")
-    elif command == "/score":
-        _show_score(console, session.score())
+            yield from (f"  {readable(call.name, call.arguments)}" for call in turn)
+            yield "  then a message"
     else:
-        console.print(HELP.split("\n\n")[1], style="" if command == "/help" else STYLES["error"], markup=False)
+        yield from _lines(session.score()) if command == "/score" else [HELP.split("\n\n")[1]]
 
 
-def _show(console: "Console", turn: Observation) -> None:
-    if turn.content:
-        style = STYLES["error"] if turn.error else STYLES.get(turn.role, "")
-        console.print(plain(f"{turn.role}: {turn.content}"), style=style, markup=False)
-
-
-def _show_score(console: "Console", score: Score) -> None:
-    for name, passed in score.checks.items():
-        console.print(f"  {'✓' if passed else '✗'} {name}", style="green" if passed else "red")
-    console.print(f"score {score.reward:.2f}: {'success' if is_success(score.reward) else 'no success'}", style="bold")
+def _lines(score: Score) -> Iterator[str]:
+    yield from (f"  {'✓' if passed else '✗'} {name}" for name, passed in score.checks.items())
+    yield f"score {score.reward:.2f}: {'success' if is_success(score.reward) else 'no success'}"

@@ -25,7 +25,7 @@ FOLDER holds study.yaml, which lists seeds and arms. An arm is a variant of the 
 The command queues each missing run as a DVC experiment called FOLDER-ARM-SEED, starts DVC's workers, and waits. Ctrl-C ends
 the waiting, and the runs go on: see `dvc queue status`, `dvc queue logs NAME`, and `dvc queue kill NAME`.
 
-After each run it writes table.md, curves.svg, arms.svg and results.jsonl into FOLDER. Copy results.jsonl to
+After each run it writes table.md, curves.svg and results.jsonl into FOLDER. Copy results.jsonl to
 another machine to continue there. To repeat a run, remove its line and its experiment: `dvc exp remove FOLDER-ARM-SEED`.
 Exits with 1 if any requested run is missing.
 """
@@ -111,5 +111,4 @@ def _write(folder: Path, study: "Study", found: "dict[Run, Result]") -> None:
     others = [one for one in stored(folder) if (one.arm, one.seed) not in found or one.seed not in study.seeds]
     write_jsonl(folder / RESULTS, [*results, *others])
     write_text(folder / "table.md", report(study, results))
-    for name, figure in draw(study, results).items():
-        write_text(folder / name, figure)
+    write_text(folder / "curves.svg", draw(study, results))

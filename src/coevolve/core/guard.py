@@ -34,7 +34,7 @@ def guard(action: Callable[[], int | None]) -> NoReturn:
 
     Errors that a user can fix are one line: a CoevolveError, a path that cannot be read or written, a full disk, no memory.
     """
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         code = action() or 0
         sys.stdout.flush()
@@ -100,7 +100,3 @@ def _out_of_memory(error: Exception) -> bool:
         or type(error).__name__ == "OutOfMemoryError"
         or "can't allocate memory" in str(error)
     )
-
-
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt

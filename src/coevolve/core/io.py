@@ -6,7 +6,7 @@ Writing is atomic: a temporary file, then a rename. Errors in reading name the f
 import json
 import math
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cache
@@ -17,7 +17,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from coevolve.core.calls import DEPTH, writable
 from coevolve.core.errors import CoevolveError
-from coevolve.core.mixtures import shares
 from coevolve.core.task import SCHEMA_VERSION, Task
 
 Record = TypeVar("Record")
@@ -174,27 +173,24 @@ def missing(path: Path) -> CoevolveError:
     return CoevolveError(f"{path}: no such file; run `dvc repro`, or name the file that you have")
 
 
-def read_jsonl_values(path: Path, reader: Callable[[str], Any] = decode) -> Iterator[tuple[int, Any]]:
-    """The line numbers and JSON values of a file, each line read by ``reader``. Blank lines are skipped."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    try:
-                        yield number, reader(line)
-                    except ValueError as error:
-                        raise CoevolveError(f"{path}:{number}: expected a JSON object ({error})") from None
-    except FileNotFoundError:
-        raise missing(path) from None
-    except UnicodeDecodeError as error:
-        raise CoevolveError(f"{path}: expected UTF-8 text ({error})") from None
+def json_lines(text: str, where: Path | str) -> Iterator[tuple[int, Any]]:
+    """The line numbers and JSON values of ``text``. Blank lines are skipped."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                yield number, decode(line)
+            except ValueError as error:
+                raise CoevolveError(f"{where}:{number}: expected a JSON object ({error})") from None
 
 
-def read_jsonl_objects(
-    path: Path, keys: Collection[str] = (), reader: Callable[[str], Any] = decode
-) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_jsonl_values(path: Path) -> Iterator[tuple[int, Any]]:
+    """The ``json_lines`` of a file."""
+    return json_lines(read_text(path), path)
+
+
+def read_jsonl_objects(path: Path, keys: Collection[str] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
     """The line numbers and JSON objects of a file. Another value, or an object without ``keys``, is a CoevolveError."""
-    for number, value in read_jsonl_values(path, reader):
+    for number, value in read_jsonl_values(path):
         if not isinstance(value, dict):
             raise CoevolveError(
                 f"{path}:{number}: expected a JSON object, found {type(value).__name__}; write one object per line"
@@ -206,33 +202,20 @@ def read_jsonl_objects(
 
 def parse_jsonl(text: str, kind: type[Record], where: str) -> list[Record]:
     """Parse records from ``text``; ``where`` names its source in errors."""
-    records = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                records.append(parse(kind, decode(line), f"{where}:{number}"))
-            except ValueError as error:
-                raise CoevolveError(f"{where}:{number}: expected a JSON object ({error})") from None
-    return records
+    return [parse(kind, value, f"{where}:{number}") for number, value in json_lines(text, where)]
 
 
 def read_jsonl(path: Path, kind: type[Record]) -> list[Record]:
     return [parse(kind, value, f"{path}:{number}") for number, value in read_jsonl_objects(path)]
 
 
-def read_tasks(
-    path: Path, environment: str | None = None, least: int = 0, reader: Callable[[str], Any] = decode
-) -> list[Task]:
-    """At least ``least`` tasks of one environment (or mixture) with unique ids, each line read by ``reader``.
-
-    Anything else is a CoevolveError that names the line.
-    """
+def read_tasks(path: Path, environment: str | None = None, least: int = 0) -> list[Task]:
+    """At least ``least`` tasks of one environment with unique ids; others are a CoevolveError with the line."""
     tasks: list[Task] = []
     lines: dict[str, int] = {}
-    expected = None if environment is None else shares(environment)
-    for number, value in read_jsonl_objects(path, reader=reader):
+    for number, value in read_jsonl_objects(path):
         task = parse(Task, value, f"{path}:{number}")
-        if expected is not None and task.environment not in expected:
+        if environment is not None and task.environment != environment:
             raise CoevolveError(
                 f"{path}:{number}: task {task.task_id} belongs to environment {task.environment!r}, "
                 f"expected {environment!r}; set `environment` in params.yaml or use another file"

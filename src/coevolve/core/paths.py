@@ -36,7 +36,7 @@ class Paths:
     candidates = _numbered("data/{t}/candidates.jsonl")
     verified = _numbered("data/{t}/verified")  # verdicts.jsonl and accepted.jsonl
     indicators = _numbered("data/{t}/indicators.jsonl")  # the watchdogs of iteration t
-    validation = _numbered("data/{t}/validation")  # report.md and quarantine.jsonl of dataset t
+    validation = _numbered("data/{t}/validation")  # quarantine.jsonl of dataset t
     # Great Expectations' pages on dataset t. They hold the time of day, so they are not a stage's output
     data_docs = _numbered("data/{t}/data_docs")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from coevolve.core.code_digest import PACKAGE, SOURCE
+from coevolve.core.code_closure import PACKAGE, SOURCE
 from coevolve.core.errors import CoevolveError, expected
 
 DECLARATIONS = Path("pyproject.toml")

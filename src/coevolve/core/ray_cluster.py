@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core import arithmetic
-from coevolve.core.code_digest import SOURCE
+from coevolve.core.code_closure import SOURCE
 from coevolve.core.errors import CoevolveError, first_line, install
 from coevolve.core.hashing import content_hash, file_hash
 from coevolve.core.processes import MEMORY, Holder, WorkerDied, WorkerLate, WorkerLost

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from coevolve.core.code_digest import PACKAGE, SOURCE
+from coevolve.core.code_closure import PACKAGE, SOURCE
 
 
 def resource(name: str) -> Path:

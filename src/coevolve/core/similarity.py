@@ -1,19 +1,24 @@
-"""Search for near-duplicate texts, by Jaccard similarity of words and word pairs, and for texts inside other texts.
-
-Texts are compared as a reader sees them (``confusables``).
-"""
+"""Search for near-duplicate texts, by Jaccard similarity of words and word pairs, and for texts inside other texts."""
 
 import itertools
 import math
+import unicodedata
 from array import array
 from collections import Counter, defaultdict
-
-from coevolve.core.confusables import seen
 
 Shingles = frozenset[str]
 EMPTY = frozenset([""])  # index entry of a text without words
 LETTERS = 12  # consecutive letters that passages are compared by
 PASSAGE = 45  # fewest letters of a passage: other texts contain a shorter one by chance
+
+
+def seen(text: str) -> str:
+    """``text`` without case, accents, characters of no width and forms such as full width. Use it only to compare texts."""
+    if text.isascii():
+        return text.lower()
+    whole = unicodedata.normalize("NFKD", text).casefold()
+    shown = (sign for sign in whole if not "\u0300" <= sign < "\u0370" and unicodedata.category(sign) != "Cf")
+    return unicodedata.normalize("NFKC", "".join(shown))
 
 
 def shingles(text: str) -> Shingles:

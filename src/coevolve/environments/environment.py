@@ -183,10 +183,6 @@ class Environment(ABC):
             raise CoevolveError(f"{self.name} has no split {split!r}; expected one of: {', '.join(known)}")
         return self.load_tasks(split)
 
-    def of(self, task: Task) -> "Environment":
-        """The environment that ``task`` belongs to: this one, unless it is a mixture."""
-        return self
-
     def reference(self, task: Task) -> list[list[ToolCall]]:
         """The calls, turn by turn, that solve ``task``: by default ``task.reference``."""
         return task.reference

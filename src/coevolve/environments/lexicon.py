@@ -80,7 +80,8 @@ def hear(text: str, lexicon: Lexicon) -> Heard:
     phrases: list[tuple[str, Senses]] = []
     unknown: list[str] = []
     longest = max((phrase.count(" ") for phrase in lexicon), default=0) + 1
-    for part in re.split(r"[.?!;:,()\"]+(?=\s|$)|[\n\"]", _GLUED.sub(_spoken_out, text)):
+    whole = _GLUED.sub(lambda glued: " not" if glued[0][0] in "nN" else "", text)
+    for part in re.split(r"[.?!;:,()\"]+(?=\s|$)|[\n\"]", whole):
         tokens, place = _TOKEN.findall(part), 0
         while place < len(tokens):
             size, says = _longest(tokens[place : place + longest], lexicon)
@@ -89,10 +90,6 @@ def hear(text: str, lexicon: Lexicon) -> Heard:
             phrases += [(" ".join(tokens[place : place + size]), senses) for senses in says or ()]
             place += size
     return Heard(phrases, unknown)
-
-
-def _spoken_out(match: re.Match[str]) -> str:
-    return " not" if match[0][0] in "nN" else ""
 
 
 def _longest(tokens: Sequence[str], lexicon: Lexicon) -> tuple[int, Sequence[Senses] | None]:

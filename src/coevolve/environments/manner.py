@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from statistics import fmean
 from typing import Any
 
 from coevolve.core.task import CallOutcome, Task
@@ -65,19 +66,12 @@ class Manner:
         shared = [share for (_, other), share in self.given.items() if other == key]
         return sum(shared) / len(shared) if shared else float(not is_identifier(key))
 
-    def origins_of(self, tool: str, key: str) -> Counter[Argument]:
-        """The (tool, field) pairs that reveal values of this argument, or else of identifiers of the same name."""
-        return self._of(self.origins, tool, key)
-
-    def homes_of(self, tool: str, key: str) -> Counter[str]:
-        """The fields of the world that hold values of this argument, or else of identifiers of the same name."""
-        return self._of(self.homes, tool, key)
-
     def texts_for(self, key: str) -> Sequence[str]:
         """Texts for an argument that no task uses: of the same name, or any text of a user where users dictate."""
         return self.texts.get(key) or (self.texts.get("", ()) if key.endswith(DICTATED) else ())
 
-    def _of(self, table: Mapping[Argument, Counter[Any]], tool: str, key: str) -> Counter[Any]:
+    def of(self, table: Mapping[Argument, Counter[Any]], tool: str, key: str) -> Counter[Any]:
+        """The entry of ``origins`` or ``homes`` for this argument, or else those for identifiers of the same name."""
         shared = [counter for (_, other), counter in table.items() if other == key and is_identifier(key)]
         return table[tool, key] if (tool, key) in self.given else sum(shared, Counter())
 
@@ -229,12 +223,23 @@ class _Reader:
         own = environment.phrasebook
         functions = [schema["function"] for schema in environment.tools()]
         sentences = {one["name"]: sentence_of(one["name"], one.get("description") or "") for one in functions}
-        homes = {argument: self._home(argument, places) for argument, places in self._homes.items()}
+        # numbers may coincide with others of the world, so a home holds most values
+        homes = {
+            argument: Counter(
+                {place: count for place, count in places.items() if count >= len(self._given[argument]) / 2}
+            )
+            for argument, places in self._homes.items()
+        }
         for (tool, phrase), values in self._described.items():
             if any(homes[argument] and not places & set(homes[argument]) for argument, places in values):
                 del self._phrases["lookups"][tool][phrase]  # it describes another kind of value than users mostly give
         found = {
-            part: {name: _best(counted) for name, counted in tools.items() if counted}
+            # the phrases of several tasks, most frequent first, or else all phrases
+            part: {
+                name: [phrase for phrase, count in counted.most_common() if count > 1] or sorted(counted)
+                for name, counted in tools.items()
+                if counted
+            }
             for part, tools in self._phrases.items()
         }
         book = Phrasebook(
@@ -243,7 +248,7 @@ class _Reader:
             fields=own.fields,
             questions={**found["questions"], **own.questions},
             sentences={**sentences, **own.sentences},
-            revealed=tuple(f"{tool}.{path}" for tool, path in self._origins if not self._mostly_given((tool, path))),
+            revealed=tuple(f"{tool}.{path}" for tool, path in self._origins if fmean(self._given[tool, path]) <= 0.5),
             openers=("",),
             closers=("",),
             connectives=CONNECTIVES,
@@ -260,20 +265,6 @@ class _Reader:
             tasks=self._tasks,
             unread=list(self._unread.items()),
         )
-
-    def _mostly_given(self, argument: Argument) -> bool:
-        return sum(self._given[argument]) > len(self._given[argument]) / 2
-
-    def _home(self, argument: Argument, places: Counter[str]) -> Counter[str]:
-        """The places that hold most values of an argument: numbers may coincide with others of the world."""
-        most = len(self._given[argument]) / 2
-        return Counter({place: count for place, count in places.items() if count >= most})
-
-
-def _best(counted: Counter[str]) -> list[str]:
-    """The phrases of several tasks, most frequent first, or else all phrases."""
-    common = [phrase for phrase, count in counted.most_common() if count > 1]
-    return common or sorted(counted)
 
 
 def _revealed(calls: Sequence[CallOutcome], text: str) -> tuple[str, ...]:
@@ -336,14 +327,13 @@ def _clauses(
     return (
         kept
         if len(kept) == number
-        and all(_anchored(part, calls, row, book) for part, row in zip(kept, asked, strict=False))
+        # each part has all values of its call that some words may name
+        and all(
+            fits(_template(part, calls, row, book), calls, row, book) or not calls[row].arguments
+            for part, row in zip(kept, asked, strict=False)
+        )
         else []
     )
-
-
-def _anchored(part: str, calls: Sequence[CallOutcome], row: int, book: Phrasebook) -> bool:
-    """Whether ``part`` has all values of the call at ``row`` that some words may name."""
-    return fits(_template(part, calls, row, book), calls, row, book) or not calls[row].arguments
 
 
 def _template(clause: str, calls: Sequence[CallOutcome], row: int, book: Phrasebook) -> str:

@@ -2,10 +2,10 @@
 
 OPENENV_URL is the address of the server, OPENENV_SESSIONS the number of sessions that it allows at the same time (16).
 
-A session uses the server's WebSocket, because only a connection has a state. Tools are those that the server lists (MCP style).
-A server with its own kind of action gets one tool ``act`` with that action's schema. Tasks come from the server's task API.
-Without this API they are numbered seeds and have no reference. The score is the server's last reward. The server cannot judge
-tasks that it does not know, so the loop can train and evaluate here, and verification rejects synthesized tasks.
+A session is a connection of OpenEnv's own client. Tools are those that the server lists (MCP style). A server with its own
+kind of action gets one tool ``act`` with that action's schema. Tasks come from the server's task API. Without this API they are
+numbered seeds and have no reference. The score is the server's last reward. The server cannot judge tasks that it does not
+know, so the loop can train and evaluate here, and verification rejects synthesized tasks.
 """
 
 import json
@@ -14,18 +14,17 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing
 from functools import cache
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 from coevolve.core import numeric_options
-from coevolve.core.deadline import Deadline
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.core.untrusted import base_url, loads, one_line
+from coevolve.core.untrusted import base_url, loads, one_line, sound
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment, EnvironmentFailed, NoRoom, Session, check_owner
 from coevolve.environments.hosted import Hosted
@@ -34,14 +33,14 @@ from coevolve.environments.tool_list import ToolList, function
 SPLITS = {"seed": ("seed", "train"), "validation": ("validation", "valid", "dev", "test"), "test": ("test",)}
 SEEDS = {"seed": 256, "validation": 64, "test": 64}  # numbers of tasks for a server without a task API
 SESSIONS = 16  # sessions at the same time unless OPENENV_SESSIONS is set; a server refuses sessions above its own limit
-SECONDS = 45.0  # seconds of running time for one call of a session, with all its requests; less than a worker's limit
-ATTEMPTS = 3  # attempts to connect within SECONDS: an attempt may fail because the machine stalls
-FRAME = 2**24  # most bytes of a server's message
+SECONDS = 30.0  # for an answer of the server
+FRAME = 16.0  # most MiB of a server's message
 SHOWN = 100_000  # most characters of an observation
 LARGEST = 1e9  # largest reward
 ABSENT = (404, 405, 410, 426, 501)  # answers of a server that lacks a path; 426 from one that speaks WebSocket alone
 SAY = "say"
 FULL = "CAPACITY_REACHED"  # the protocol's code for a server without a free session
+REFUSAL = "Server error: "  # begins the client's error for an answer that is an error
 
 
 class OpenEnvRefused(Exception):
@@ -90,9 +89,9 @@ class OpenEnv(Environment):
 
     def tools(self) -> Sequence[dict[str, Any]]:
         try:
-            with _Socket() as socket:
-                socket.ask("reset", {"seed": 0})
-                return [tool for tool in _offered(socket) if tool["function"]["name"] != SAY]
+            with closing(OpenEnvSession()) as session:
+                session.ask("reset", seed=0)
+                return [tool for tool in session.offered() if tool["function"]["name"] != SAY]
         except (EnvironmentFailed, OpenEnvRefused) as error:
             raise CoevolveError(f"{url()}: {error}") from None
 
@@ -100,98 +99,11 @@ class OpenEnv(Environment):
         return OpenEnvSession()
 
 
-class _Socket:
-    """A WebSocket, which is a session of the server. A violation of the protocol raises EnvironmentFailed and closes it."""
-
-    def __init__(self) -> None:
-        from websockets.exceptions import WebSocketException
-        from websockets.sync.client import connect
-
-        self._broken: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, WebSocketException)
-        self._deadline = Deadline(SECONDS)
-        address = url().replace("http", "ws", 1) + "/ws"
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                # pings keep an idle connection open; a late answer to a ping is no error, because each call has a deadline
-                self._socket = connect(
-                    address,
-                    open_timeout=SECONDS / ATTEMPTS,
-                    ping_timeout=None,
-                    close_timeout=1.0,
-                    max_size=FRAME,
-                    max_queue=2,
-                    compression=None,
-                )
-                return
-            except self._broken as error:
-                if attempt == ATTEMPTS or not isinstance(error, TimeoutError):
-                    raise EnvironmentFailed(f"no OpenEnv server answers at {url()} ({one_line(str(error))})") from None
-
-    def begin(self) -> None:
-        """Start the deadline of a new call."""
-        self._deadline = Deadline(SECONDS)
-
-    def ask(self, kind: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The data of the server's answer. An error in the answer raises OpenEnvRefused."""
-        message: dict[str, Any] = {"type": kind} if data is None else {"type": kind, "data": data}
-        try:
-            self._hear_nothing()
-            self._socket.send(json.dumps(message))
-            return _data(self._reply())
-        except TimeoutError:
-            self.close()
-            raise EnvironmentFailed(f"the server did not answer {kind} within {SECONDS:g} s") from None
-        except self._broken as error:
-            self.close()
-            reason = one_line(str(error) or type(error).__name__)
-            raise EnvironmentFailed(f"the server broke off at {kind} ({reason})") from None
-
-    def _reply(self) -> str | bytes:
-        while tick := self._deadline.tick():
-            with suppress(TimeoutError):
-                reply: str | bytes = self._socket.recv(timeout=tick)
-                return reply
-        raise TimeoutError
-
-    def _hear_nothing(self) -> None:
-        """Raise an error if a message is waiting: it would look like the answer to the next request."""
-        try:
-            told = _data(self._socket.recv(timeout=0))
-        except TimeoutError:
-            return
-        except OpenEnvRefused as error:
-            if str(error).startswith(FULL):
-                self.close()
-                raise NoRoom(f"the server has no room for a session ({error})") from None
-            raise ValueError(str(error)) from None
-        raise ValueError(f"it spoke unasked: {json.dumps(told)[:80]}")
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def __enter__(self) -> "_Socket":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def _data(reply: str | bytes) -> dict[str, Any]:
-    """The data of a server's message. A message that violates the protocol is a ValueError."""
-    told = loads(reply)
-    data = told.get("data") if isinstance(told, dict) else None
-    if not isinstance(data, dict):
-        raise ValueError("expected a message with type and data")
-    if told.get("type") == "error":
-        raise OpenEnvRefused(one_line(f"{data.get('code', 'error')}: {data.get('message', '')}"))
-    return data
-
-
 class OpenEnvSession(Session):
-    """A session of the server, with its own WebSocket."""
+    """A session of the server, with its own connection."""
 
     def __init__(self) -> None:
-        self._socket: _Socket | None = None
+        self._client: Any = None
         self._tools: dict[str, dict[str, Any]] = {}
         self._accepted: list[Any] = []
         self._reward: float | None = None
@@ -200,25 +112,59 @@ class OpenEnvSession(Session):
     def reset(self, task: Task) -> Observation:
         check_owner(task, "openenv")
         self.close()
-        self._socket = _Socket()
         self._accepted, self._reward, self._done = [], None, False
         place: dict[str, Any] = {key: task.world[key] for key in ("seed", "split", "index") if key in task.world}
         try:
-            heard = self._hear(self._socket.ask("reset", place))
-            offered = _offered(self._socket)
+            heard = self._hear(self.ask("reset", **place))
+            offered = self.offered()
         except OpenEnvRefused as error:
-            kind = NoRoom if str(error).startswith(FULL) else EnvironmentFailed
+            kind = NoRoom if FULL in str(error) else EnvironmentFailed
             raise kind(f"the server refuses to start {json.dumps(place)[:80]}: {error}") from None
         self._tools = {tool["function"]["name"]: tool for tool in offered}
         shown = [tool for name, tool in self._tools.items() if name != SAY]
         return Observation("user", task.turns[0] if "index" in task.world else heard or task.turns[0], tools=shown)
 
-    def _ask(self, kind: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Send one request as a call with a new deadline."""
-        if self._socket is None:
+    def ask(self, kind: str, *action: Any, **place: Any) -> dict[str, Any]:
+        """The answer to a request of the ``kind`` reset, step or state. OpenEnvRefused if it is an error.
+
+        Without a valid answer the session is lost.
+        """
+        from openenv.core.generic_client import GenericEnvClient
+
+        if self._client is None and kind != "reset":
             raise EnvironmentFailed("the session is closed")
-        self._socket.begin()
-        return self._socket.ask(kind, data)
+        try:
+            if self._client is None:
+                limits = {"message_timeout_s": SECONDS, "max_message_size_mb": FRAME}
+                # a late answer to a ping is no error, because each request has a limit
+                self._client = GenericEnvClient(url(), websocket_ping_timeout_s=None, **limits).sync()
+            answer = getattr(self._client, kind)(*action, **place)
+            told: dict[str, Any] = sound(answer if kind == "state" else vars(answer))
+            return told
+        except Exception as error:  # the client checks no answer, so an invalid one raises any error
+            if str(error).startswith(REFUSAL):
+                raise OpenEnvRefused(one_line(str(error).removeprefix(REFUSAL))) from None
+            self.close()
+            reason = f"no answer within {SECONDS:g} s" if isinstance(error, TimeoutError) else one_line(repr(error))
+            raise EnvironmentFailed(f"the server at {url()} broke off at {kind} ({reason})") from None
+
+    def offered(self) -> list[dict[str, Any]]:
+        """OpenAI schemas of the server's tools, or of its action."""
+        try:
+            observation = self.ask("step", {"type": "list_tools"})["observation"]
+            listed = observation.get("tools") if isinstance(observation, dict) else None
+        except OpenEnvRefused:
+            listed = None
+        if listed is None:
+            return [_act()]
+        tools = ToolList()
+        try:
+            for tool in listed:
+                tools.add(tool["name"], tool["description"], tool["input_schema"])
+        except (KeyError, TypeError, ValueError) as error:
+            reason = error if isinstance(error, ValueError) else "expected name, description and input_schema"
+            raise EnvironmentFailed(f"the server's tools cannot be read: {reason}") from None
+        return tools.schemas
 
     def _hear(self, result: dict[str, Any]) -> str:
         """The text of an observation. Stores the reward and the end of the episode."""
@@ -236,7 +182,7 @@ class OpenEnvSession(Session):
         return text if len(text) <= SHOWN else f"{text[:SHOWN]} [cut after {SHOWN} characters]"
 
     def step(self, call: ToolCall) -> Observation:
-        if self._socket is None or self._done:
+        if self._client is None or self._done:
             return Observation("tool", "the episode is over", error=True, done=True)
         tool = self._tools.get(call.name)
         unknown = (
@@ -245,7 +191,7 @@ class OpenEnvSession(Session):
         if call.name == SAY or unknown:
             return Observation("tool", f"unknown: {', '.join(sorted(unknown)) or call.name}"[:200], error=True)
         try:
-            result = self._ask("step", _action(call, tool))
+            result = self.ask("step", _action(call, tool))
         except OpenEnvRefused as error:
             return Observation("tool", str(error), error=True)
         content = self._hear(result)
@@ -256,11 +202,11 @@ class OpenEnvSession(Session):
         return Observation("tool", content, done=self._done)
 
     def say(self, text: str) -> Observation:
-        if self._socket is None or self._done or SAY not in self._tools:
+        if self._client is None or self._done or SAY not in self._tools:
             self._done = True
             return Observation("user", "", done=True)
         try:
-            result = self._ask("step", _action(ToolCall(SAY, {"text": text}), self._tools[SAY]))
+            result = self.ask("step", _action(ToolCall(SAY, {"text": text}), self._tools[SAY]))
         except OpenEnvRefused as error:
             return Observation("user", str(error))
         content = self._hear(result)
@@ -270,7 +216,7 @@ class OpenEnvSession(Session):
     def _state(self) -> dict[str, Any]:
         """The server's state; empty if it answers with an error, because an earlier request may be the cause."""
         try:
-            return self._ask("state") if self._socket is not None else {}
+            return self.ask("state") if self._client is not None else {}
         except OpenEnvRefused:
             return {}
 
@@ -286,9 +232,9 @@ class OpenEnvSession(Session):
         return told if isinstance(told, str) and 0 < len(told) <= 200 else content_hash(told or self._accepted)
 
     def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-        self._socket = None
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
 
 def _number(reward: Any) -> float:
@@ -296,25 +242,6 @@ def _number(reward: Any) -> float:
     if isinstance(reward, int | float) and -LARGEST <= reward <= LARGEST:
         return float(reward)
     raise EnvironmentFailed(f"the server's reward is {str(reward)[:40]!r}, expected a number")
-
-
-def _offered(socket: _Socket) -> list[dict[str, Any]]:
-    """OpenAI schemas of a server's tools, or of its action."""
-    try:
-        observation = socket.ask("step", {"type": "list_tools"}).get("observation")
-        listed = observation.get("tools") if isinstance(observation, dict) else None
-    except OpenEnvRefused:
-        listed = None
-    if listed is None:
-        return [_act()]
-    tools = ToolList()
-    try:
-        for tool in listed:
-            tools.add(tool["name"], tool["description"], tool["input_schema"])
-    except (KeyError, TypeError, ValueError) as error:
-        reason = error if isinstance(error, ValueError) else "expected name, description and input_schema"
-        raise EnvironmentFailed(f"the server's tools cannot be read: {reason}") from None
-    return tools.schemas
 
 
 @cache
@@ -375,4 +302,6 @@ def _task(spec: Any, world: dict[str, Any], split: str) -> Task:
     return Task.create("openenv", split, [words[:SHOWN]], world, [[]], ["server"])
 
 
-HOSTED = Hosted("openenv", f"{__name__}:OpenEnv", Path(__file__).with_name("requirements") / "openenv.txt", each=64)
+HOSTED = Hosted(
+    "openenv", f"{__name__}:OpenEnv", Path(__file__).with_name("requirements") / "openenv.txt", each=64, seconds=120.0
+)

@@ -8,9 +8,8 @@ from inspect import isabstract
 from pathlib import Path
 from typing import Any, TypeVar
 
-from coevolve.core.code_digest import PREFIXES
+from coevolve.core.code_closure import PREFIXES
 from coevolve.core.errors import CoevolveError, expected
-from coevolve.core.mixtures import shares
 from coevolve.core.plugins import attempt, load, plugins
 from coevolve.environments.environment import Environment
 from coevolve.environments.sources import GROUP
@@ -30,9 +29,8 @@ def places() -> dict[str, str]:
 
 
 def is_own(name: str) -> bool:
-    """Whether no environment of the mixture ``name`` belongs to coevolve."""
-    known = places()
-    return not any(known.get(one, "").startswith(PREFIXES) for one in shares(name))
+    """Whether the environment ``name`` does not belong to coevolve."""
+    return not places().get(name, "").startswith(PREFIXES)
 
 
 Registered = TypeVar("Registered", bound=type[Environment])
@@ -58,26 +56,23 @@ def names() -> list[str]:
 
 def maker(name: str) -> Any:
     """The class, function or ``Hosted`` that makes the environment called ``name``. An unknown name is a CoevolveError."""
-    if name in REGISTERED:
-        return REGISTERED[name]
+    return REGISTERED.get(name) or load(_place(name), WANTED)
+
+
+def _place(name: str) -> str:
     if (place := places().get(name)) is None:
         raise CoevolveError(f"environment {name!r} is unknown; {expected(name, names())}")
-    return load(place, WANTED)
+    return place
 
 
 def make(name: str) -> Environment:
-    """The environment called ``name``, or a mixture such as 0.5*miniworld+0.5*sql.
-
-    An unknown name is a CoevolveError that lists the known names.
-    """
-    if len(given := shares(name)) > 1:
-        from coevolve.environments.mixture import Mixture
-
-        return Mixture({one: make(one) for one in given}, given)
-    made = _made(maker(name), places().get(name, name))
+    """The environment called ``name``. An unknown name is a CoevolveError that lists the known names."""
+    if name in REGISTERED:
+        return _made(REGISTERED[name], name)
+    made = make_from(place := _place(name))
     if made.name != name:
         raise CoevolveError(
-            f"entry point {name} = {places()[name]}: the environment calls itself {made.name!r}; use the same name for both"
+            f"entry point {name} = {place}: the environment calls itself {made.name!r}; use the same name for both"
         )
     return made
 

@@ -105,9 +105,9 @@ def refusal(environment: Environment, task: Task) -> str:
 
 
 def checked_tasks(environment: Environment, name: str, path: Path) -> list[Task]:
-    """The tasks of ``path``, if the environment (or mixture) ``name`` accepts all: each reference succeeds again."""
+    """The tasks of ``path``, if the environment ``name`` accepts all: each reference succeeds again."""
     tasks = read_tasks(path, name, least=1)
-    refused = [(task, reason) for task in tasks if (reason := refusal(environment.of(task), task))]
+    refused = [(task, reason) for task in tasks if (reason := refusal(environment, task))]
     if refused:
         task, reason = refused[0]
         raise CoevolveError(

@@ -5,9 +5,8 @@ from collections.abc import Collection, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 
-from coevolve.core.code_digest import PACKAGE, PREFIXES, SOURCE, closure, code_hash
+from coevolve.core.code_closure import PACKAGE, PREFIXES, SOURCE, closure, code_hash
 from coevolve.core.errors import CoevolveError
-from coevolve.core.mixtures import shares
 from coevolve.core.plugins import Registry, is_file, plugins
 
 GROUP = "coevolve.environments"  # the entry point group by which other packages add environments
@@ -26,10 +25,10 @@ def sources(modules: Iterable[str]) -> dict[str, str]:
 
 
 def environment_code(name: str) -> dict[str, str]:
-    """Path → hash of the files of coevolve's environments, and of the packages that add the environments in ``name``."""
+    """Path → hash of the files of coevolve's environments, and of the package that adds the environment ``name``."""
     folder = SOURCE / PACKAGE / "environments"
     found = {f"{PACKAGE}/environments/{file}": code_hash(folder / file) for file in sorted(_within(folder))}
-    return found | added_code(GROUP, shares(name))
+    return found | added_code(GROUP, [name])
 
 
 def added_code(group: str, names: Collection[str]) -> dict[str, str]:

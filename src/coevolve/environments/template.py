@@ -30,7 +30,7 @@ MODULE = '''\
 """The environment `{name}`: a warehouse, as an example. Replace the simulator and the questions with yours.
 
   coevolve env check {name}    # the contract, and whether it is fit for training
-  coevolve env show {name}     # tools and splits, as the agent gets them
+  coevolve env show {name}     # its tools and splits
   coevolve play {name}         # solve a task by hand
   coevolve env phrases {name}  # the words that coevolve learns from your tasks
 """

@@ -13,7 +13,6 @@ from functools import lru_cache, reduce
 from operator import getitem
 from typing import Any
 
-import regex
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
@@ -25,7 +24,7 @@ NUMBERS = range(1, 61)  # values for unknown numbers: typical counts, amounts, d
 LONGEST = 500  # most characters of a value as JSON: longer values are documents, which users do not give
 LARGEST = 10**12  # numbers beyond it are only the limits of a type
 FOLLOWED = 5_000  # most references to follow for the values of one argument
-PARTS = 100  # most parts that are read as one, and characters of a text for a pattern: both may have no end
+PARTS = 100  # most parts that are read as one: a part may hold itself
 NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")  # keywords with schemas by name
 DATA = ("enum", "const", "default", "examples")
 BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
@@ -36,7 +35,6 @@ FORMATS = {
     "uuid": ["0b0f1d52-6a1e-4c39-9d0e-3f5b7c1a2d48", "c2a4e6f8-1b3d-4f5a-8c7e-9d0b2a4c6e81"],
     "uri": ["https://example.com/a", "https://example.org/b"], "ipv4": ["192.0.2.1", "192.0.2.8"],
 }  # fmt: skip
-SIGNS = "a@:/._-bcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 #+%,;!?&=()[]{}<>*$^~'\"\\|"
 _META = Draft202012Validator(Draft202012Validator.META_SCHEMA, format_checker=FormatChecker(["regex"]))
 
 
@@ -126,20 +124,7 @@ def to_try(flat: Mapping[str, Any]) -> list[Any]:
         return [*given, *map(int if kind == "integer" else float, (one for one in numbers if abs(one) < LARGEST))]
     if kind == "boolean":
         return [True, False]
-    made = FORMATS.get(flat.get("format", ""), []) or ([_matching(flat["pattern"])] if "pattern" in flat else [])
-    return given or made if kind in ("string", None) else given
-
-
-def _matching(pattern: str) -> str:
-    """A text that matches ``pattern``, sign by sign, rather of signs that it lacks; empty if none is found."""
-    text = ""
-    try:
-        while not regex.search(pattern, text, timeout=1) and len(text) < PARTS:
-            signs = sorted(SIGNS, key=text.count)
-            text += next(sign for sign in signs if regex.fullmatch(pattern, text + sign, partial=True, timeout=1))
-    except (regex.error, StopIteration, TimeoutError):
-        return ""
-    return text
+    return given or FORMATS.get(flat.get("format", ""), []) if kind in ("string", None) else given
 
 
 def _drawn(options: list[Any], rng: random.Random | None) -> list[Any]:

@@ -14,7 +14,6 @@ from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.stages.generate.spec import exploration_of
-from coevolve.stages.pairs.closeness import parting
 from coevolve.stages.report.run_summary import SUMMARY, Summary, run_hash
 
 
@@ -166,7 +165,8 @@ def of_policy(t: int) -> Node:
 
 def _preferred(place: Node, t: int) -> None:
     """Add the pairs of training, by kind, and the pairs of the failure agent, if there are any."""
-    if found := _pairs(t):
+    file = Paths.pairs(t) / "pairs.jsonl"
+    if found := read_jsonl(file, Pair) if file.exists() else []:
         kinds = Counter(one.kind for one in found)
         below = place.add(
             f"{len(found)} pairs: " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
@@ -174,50 +174,6 @@ def _preferred(place: Node, t: int) -> None:
         if (Paths.pairs(t) / "failure").is_dir():
             among = read_jsonl(Paths.pairs(t) / "failure/pairs.jsonl", Pair)
             below.add(f"hard negatives from failures/{t + 1}, which learned from {len(among)} pairs of failures")
-
-
-def _pairs(t: int) -> list[Pair]:
-    file = Paths.pairs(t) / "pairs.jsonl"
-    return read_jsonl(file, Pair) if file.exists() else []
-
-
-def of_pair(pair_id: str) -> Node:
-    """The trace of a pair: both episodes with their players and scores, and the first call in which they differ."""
-    matches = [(one, t) for t in iterations() for one in _pairs(t) if one.pair_id.startswith(pair_id)]
-    if len(matches) != 1:
-        ids = (
-            f"{len(matches)} pairs begin with this; give more of the id"
-            if matches
-            else "no such pair in data/*/pairs/pairs.jsonl"
-        )
-        raise CoevolveError(f"{pair_id}: {ids}")
-    pair, t = matches[0]
-    top = Node(
-        f"pair {pair.pair_id} of iteration {t}, {pair.kind}: policies/{t + 1} learned to prefer the chosen episode"
-    )
-    task, _ = _find(pair.task_id)
-    top.add(f"task {task.task_id}: {' / '.join(task.turns)[:160]}")
-    players = {"rehearsals": f"policies/{t}", "references": "the reference", "hard": f"failures/{t + 1}"}
-    played = {
-        one.trajectory_id: (one, player)
-        for file, player in players.items()
-        for one in read_trajectories(Paths.pairs(t) / f"{file}.parquet")
-    }
-    both = [played[name] for name in (pair.chosen, pair.rejected)]
-    for (one, player), side, rank in zip(
-        both, ("chosen", "rejected"), (pair.chosen_closeness, pair.closeness), strict=True
-    ):
-        below = top.add(
-            f"{side}: trajectory {one.trajectory_id}, by {player}, score {one.score:g}, closeness {rank:.2f}"
-        )
-        below.add("calls: " + (", ".join(call.name for call in one.calls) or "none"))
-    ours, theirs = (one.calls for one, _ in both)
-    place = parting(ours, theirs)
-    said = [
-        f"{some[place].name} {some[place].arguments}" if place < len(some) else "nothing" for some in (ours, theirs)
-    ]
-    top.add(f"they differ at call {place + 1}: {said[0]}, against {said[1]}"[:300])
-    return top
 
 
 def _kinds(tasks: list[Task], iteration: int) -> str:

@@ -19,7 +19,7 @@ Table = tuple[str, str, list[tuple[str, int]]]  # titles of both columns, and th
 
 TASKS = (
     "`turns` are the user's messages, `reference` holds the calls that solve a task,\nand `world` is its start state. "
-    "The environment executed and judged each reference. `coevolve import tasks` reads the tasks back."
+    "The environment executed and judged each reference. `coevolve verify` checks them again."
 )
 
 

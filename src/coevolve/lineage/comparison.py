@@ -43,9 +43,7 @@ class Side:
 
     def seconds_per_success(self) -> float | None:
         """Wall time of the evaluation per successful episode; None without a success, or if it did not run here."""
-        panels = {one.panel for one in self.outcomes}
-        # the panels of a mixture's environments, such as test.sql, hold episodes of the whole panel again
-        successes = sum(one.success for one in self.outcomes if one.panel.rpartition(".")[0] not in panels)
+        successes = sum(one.success for one in self.outcomes)
         return self.seconds / successes if self.seconds is not None and successes else None
 
     def several(self, panel: str) -> dict[str, float]:

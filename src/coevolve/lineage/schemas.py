@@ -1,9 +1,8 @@
 """JSON schemas of the records that other tools write or read, and of params.yaml, from the classes that read them here."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, TypeAdapter, create_model
 
 from coevolve.core.records import Candidate, Signal, Verdict
 from coevolve.core.task import SCHEMA_VERSION, Task
@@ -12,39 +11,25 @@ from coevolve.stages.signals.load import CALLS, COLUMNS, REQUIRED
 from coevolve.stages.train.learners import LEARNERS, config_of
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-RECORDS = {"task": Task, "candidate": Candidate, "signal": Signal, "verdict": Verdict}
-TYPES: Mapping[str, dict[str, Any]] = {
-    "VARCHAR": {"type": "string"},
-    "BIGINT": {"type": "integer"},
-    "DOUBLE": {"type": "number"},
-    CALLS: {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": {"name": {"type": "string"}, "ok": {"type": ["boolean", "null"]}},
-            "required": ["name"],
-        },
-    },
+
+
+class RecordedCall(BaseModel):
+    name: str
+    ok: bool | None = None
+
+
+TYPES: dict[str, Any] = {"VARCHAR": str, "BIGINT": int, "DOUBLE": float, CALLS: list[RecordedCall]}
+FIELDS: dict[str, Any] = {
+    name: (TYPES[kind], ...) if name in REQUIRED else (TYPES[kind] | None, None) for name, kind in COLUMNS.items()
 }
+TRAJECTORY = create_model("Trajectory", __doc__="An episode, as `coevolve signals` reads it.", **FIELDS)
+RECORDS = {"task": Task, "candidate": Candidate, "signal": Signal, "verdict": Verdict, "trajectory": TRAJECTORY}
 
 
 def schemas() -> dict[str, dict[str, Any]]:
     """Name → JSON schema: of a line of the files that hold such records, and of params.yaml."""
     records = {name: TypeAdapter(record).json_schema() for name, record in RECORDS.items()}
-    known = {**records, "trajectory": _trajectory(), "params": _params()}
-    return {name: {"$schema": DIALECT, **_tidy(schema)} for name, schema in known.items()}
-
-
-def _trajectory() -> dict[str, Any]:
-    """An episode as extraction reads it. Optional keys may be null, and other keys do not matter."""
-    optional = {name: {"anyOf": [TYPES[kind], {"type": "null"}]} for name, kind in COLUMNS.items()}
-    return {
-        "title": "Trajectory",
-        "description": "An episode, as `coevolve signals` reads it.",
-        "type": "object",
-        "properties": {**optional, **{name: TYPES[COLUMNS[name]] for name in REQUIRED}},
-        "required": list(REQUIRED),
-    }
+    return {name: {"$schema": DIALECT, **_tidy(schema)} for name, schema in {**records, "params": _params()}.items()}
 
 
 def _params() -> dict[str, Any]:

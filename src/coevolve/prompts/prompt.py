@@ -59,8 +59,4 @@ def quoted_name(name: str) -> str:
 
 def _inert(text: str) -> str:
     """JSON in which `<` and every character that cannot be printed are escaped."""
-    return "".join(sign if sign.isprintable() and sign != "<" else _escape(sign) for sign in text)
-
-
-def _escape(sign: str) -> str:
-    return "\\u003c" if sign == "<" else json.dumps(sign)[1:-1]
+    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text).replace("<", "\\u003c")

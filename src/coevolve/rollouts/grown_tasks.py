@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.code_digest import code_of
+from coevolve.core.code_closure import code_of
 from coevolve.core.errors import CoevolveError, install
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.io import read_json, read_jsonl, read_tasks, write_json, write_jsonl
@@ -27,9 +27,8 @@ from coevolve.core.workers import local
 from coevolve.endpoint.spending import metered
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import identity
-from coevolve.environments.mixture import shares_of
 from coevolve.environments.registry import make
-from coevolve.policies.loading import open_policy, playing
+from coevolve.policies.loading import playing
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits
@@ -39,12 +38,12 @@ from coevolve.rollouts.grow_page import lineage, page
 from coevolve.rollouts.match_tasks import TaskMatch
 from coevolve.rollouts.rollout_formats import Source, read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options, RolloutFormat
-from coevolve.stages.explore.exploration_plan import carry_out, plan
-from coevolve.stages.signals.extract import extract, task_ids
+from coevolve.stages.explore.explorer import carry_out, plan
+from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.synthesizer import candidates_of, wording
 from coevolve.stages.validate.config import Floor, Validate
-from coevolve.stages.validate.validation import validate, write
+from coevolve.stages.validate.validation import validate
 from coevolve.stages.verify.candidates import Tasks, tasks_of
 from coevolve.stages.verify.judge import Judged, PassCount, accepted, unchecked, verify
 from coevolve.stages.verify.library import Library
@@ -196,8 +195,7 @@ class _Growth:
     def find_signals(self) -> list[str]:
         with open_table(self.work / "trajectories.parquet") as table:
             called = {tool for (tool,) in table.patterns(1)}
-            known = task_ids(self.known, self.name)
-            signals = list(extract(table, table.last_iteration(), self.options.signals, known))
+            signals = list(extract(table, table.last_iteration(), self.options.signals))
         write_jsonl(self.folder / "signals.jsonl", signals)
         kinds = [signal.kind for signal in signals]
         counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in self.options.kinds)
@@ -214,13 +212,12 @@ class _Growth:
             t = table.last_iteration()
         shown = {name for signal in signals for name in signal.trajectory_ids}
         evidence = read_trajectories(self.work / "trajectories.parquet", shown)
-        plans = plan(self.world, self.known, evidence, signals, [], config, t, self.options.seed)
+        planned = plan(self.world, self.known, evidence, signals, [], config, t, self.options.seed)
         with (
-            bar(sum(len(part.requests) for part in plans), "explore", "explorations") as progress,
+            bar(len(planned.requests), "explore", "explorations") as progress,
             self.meter("explore", config.explorer == "endpoint", progress) as meter,
         ):
-            policy = partial(open_policy, Path(self.options.policy or ""), ACTING, 1.0)
-            found, notes = carry_out(plans, config, ACTING, policy, meter, progress.update)
+            found, notes = carry_out(planned, config, ACTING, meter, progress.update)
         write_jsonl(self.work / "explorations.jsonl", found)
         return [f"{len(found)} of {config.explorations} explorations found something", *notes]
 
@@ -272,13 +269,13 @@ class _Growth:
             if counts:
                 with open_table(self.work / "trajectories.parquet") as table:
                     solved = solved_kinds(self.known, table.attempts())
-            judged = select(judged, config.select, shares_of(self.world), solved)
+            judged = select(judged, config.select, solved)
             remarks = notes(judged, config.select.keep, len(self.world.tools()))
         rows = [asdict(task) for task in accepted(judged)]
         held_out = {task.task_id for panel in self.panels.values() for task in panel}
         limits = Validate(tasks=Floor(limit=1, critical=1))
         validation = validate(rows, self.world, held_out, limits, self.folder / "data_docs", (), "seed", {})
-        write(self.folder / "validation", validation, f"{options.count} tasks of {self.name}")
+        write_jsonl(self.folder / "validation/quarantine.jsonl", validation.quarantine)
         write_jsonl(self.folder / "verdicts.jsonl", (one.verdict for one in judged))
         write_jsonl(file, validation.tasks)
         count = len(validation.tasks)

@@ -56,13 +56,9 @@ def _keys(prefix: str, section: type[BaseModel]) -> Iterator[Key]:
         else:
             limit = isinstance(default, Limit)
             sentence = f"{field.description or ''}{' Low is bad.' * (limit and default.low_is_bad)}"
-            yield Key(
-                f"{prefix}.{name}", default.model_dump() if limit else default, sentence, _values(field.annotation)
-            )
-
-
-def _values(annotation: Any) -> str:
-    return ", ".join(map(str, get_args(annotation))) if get_origin(annotation) is Literal else ""
+            values = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+            shown = default.model_dump() if limit else default
+            yield Key(f"{prefix}.{name}", shown, sentence, ", ".join(map(str, values)))
 
 
 def text(value: Any) -> str:
@@ -78,14 +74,10 @@ def page() -> str:
         if first != section:
             section = first
             title = "The top" if first == "top" else f"`{first}`"
-            about = "" if first == "top" else _about(first)
+            doc = "" if first == "top" else sections()[first].__doc__
+            about = f"\n{doc.strip().splitlines()[0]}\n" if doc else ""
             lines.append(f"\n## {title}\n{about}\n| key | default | meaning |\n|---|---|---|\n")
         default = "" if key.name == "iterations" else f"`{text(key.default)}`"
         meaning = f"{key.sentence} Values: {key.values}." if key.values else key.sentence
         lines.append(f"| `{key.name.removeprefix(f'{first}.')}` | {default} | {meaning} |\n")
     return "".join(lines)
-
-
-def _about(section: str) -> str:
-    doc = sections()[section].__doc__
-    return f"\n{doc.strip().splitlines()[0]}\n" if doc else ""

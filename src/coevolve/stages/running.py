@@ -17,37 +17,31 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.guard import guard
 from coevolve.core.stage_seconds import note_seconds, seconds
 from coevolve.stages.code.digest import check, stage_of
-from coevolve.stages.schema import Params, load
+from coevolve.stages.schema import load
 
 
-def run(main: Callable[[Params], int | None]) -> NoReturn:
-    """Run a stage that runs once, not per iteration. The docstring of its module is the text of --help."""
-    _parser(main).parse_args()
-    guard(lambda: _run(main))
-
-
-def run_iteration(main: Callable[[Params, int], int | None]) -> NoReturn:
-    """Run a stage of iteration ``t``, the script's one argument."""
-    parser = _parser(main)
-    parser.add_argument("t", type=int, help="the iteration, as in `iterations` of params.yaml")
-    t = parser.parse_args().t
-    guard(lambda: _run(main, t))
+def run(main: Callable[..., int | None]) -> NoReturn:
+    """Run a stage as a script. The docstring of its module is the text of --help, and its argument ``t``, if any, an iteration."""
+    text = sys.modules[main.__module__].__doc__
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if _needs_iteration(main):
+        parser.add_argument("t", type=int, help="the iteration, as in `iterations` of params.yaml")
+    arguments = parser.parse_args()
+    guard(lambda: _run(main, *vars(arguments).values()))
 
 
 def run_stage(name: str, t: int | None) -> int | None:
     """Run the stage called ``name``, in iteration ``t`` if it belongs to one."""
     main = import_module(f"coevolve.stages.{name}.stage").main
-    needs_iteration = len(inspect.signature(main).parameters) == 2
-    if needs_iteration and t is None:
+    if _needs_iteration(main) and t is None:
         raise CoevolveError(f"stage {name} needs an iteration, for example `coevolve stage {name} 0`")
-    if not needs_iteration and t is not None:
+    if not _needs_iteration(main) and t is not None:
         raise CoevolveError(f"stage {name} takes no iteration; run `coevolve stage {name}`")
     return _run(main) if t is None else _run(main, t)
 
 
-def _parser(main: Callable[..., object]) -> argparse.ArgumentParser:
-    text = sys.modules[main.__module__].__doc__
-    return argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+def _needs_iteration(main: Callable[..., object]) -> bool:
+    return len(inspect.signature(main).parameters) == 2
 
 
 def _run(main: Callable[..., int | None], *t: int) -> int | None:

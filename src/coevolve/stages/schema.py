@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from coevolve.core.errors import CoevolveError, expected
+from coevolve.core.errors import CoevolveError
 from coevolve.core.launch import Launch
-from coevolve.core.mixtures import mixture, shares
 from coevolve.core.pipeline import Iteration
 from coevolve.core.section import LearnerConfig, Section, Whole, one_of
 from coevolve.core.workers import Compute
@@ -38,19 +37,6 @@ PARAMS = Path("params.yaml")
 DERIVED = ("learner", "by_pairs", "candidates", "own", "recipe")  # properties of Params that stages read like sections
 
 
-def _mixed(given: object) -> object:
-    """A mixture as text, from the mapping that params.yaml may hold. All names must be environments."""
-    try:
-        text = mixture({name: float(share) for name, share in given.items()}) if isinstance(given, dict) else given
-        unknown_names = set(shares(text)) - set(environments()) if isinstance(text, str) else ()
-    except (CoevolveError, TypeError, ValueError) as error:
-        raise ValueError(f"{error}; or expected a name") from None
-    if unknown_names:
-        name = min(unknown_names)
-        raise ValueError(f"{'' if name == text else f'{name!r} is unknown; '}{expected(name, environments())}")
-    return text
-
-
 class Params(Section):
     """params.yaml as a whole. ``learners`` holds the sections of learners, which params.yaml has at its top."""
 
@@ -58,8 +44,8 @@ class Params(Section):
     """Seed from which all random numbers derive, together with the stage, the iteration and the step."""
     method: Annotated[str, one_of(lambda: METHODS)] = COEVOLVE
     """What the agent's failures become: coevolve, new tasks; genenv, targets of a task generator; coevolving_agents, hard negatives."""
-    environment: Annotated[str, BeforeValidator(_mixed, json_schema_input_type=str | dict[str, float])] = "miniworld"
-    """A name from `coevolve env list`, or several with their shares: {miniworld: 0.5, sql: 0.5}."""
+    environment: Annotated[str, one_of(environments)] = "miniworld"
+    """A name from `coevolve env list`."""
     iterations: Annotated[list[Iteration], Field(min_length=1)]
     """The unrolled loop: iteration t trains on data/t and writes policies/next and data/next."""
     base: Base = Base()
@@ -122,11 +108,6 @@ class Params(Section):
             )
         if not asked:
             return self
-        if len(shares(self.environment)) > 1:
-            raise ValueError(
-                f"environment: {self.environment} and generate.model: {generate.model} do not go together: a generator knows "
-                "the tools of a single environment; set generate.model: none, or name one environment"
-            )
         if explore.explorer != "scripted":
             raise ValueError(
                 f"explore.guidance: generator and explore.explorer: {explore.explorer} do not go together: the generator names "

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from coevolve.core.charts import highlighted, intervals, svg
+from coevolve.core.charts import curves, svg
 from coevolve.core.errors import CoevolveError
 from coevolve.core.section import Section, Whole
 from coevolve.core.stage_summary import TASKS, TOKENS
@@ -205,33 +205,16 @@ def _panels(results: Sequence[Result]) -> list[str]:
     return list(dict.fromkeys(panel for one in results for panel in one.success))
 
 
-def draw(study: Study, results: Sequence[Result]) -> dict[str, str]:
-    """Figures by name, with intervals over seeds: success on ``study.panel`` by policy, and of the last policy on every panel."""
+def draw(study: Study, results: Sequence[Result]) -> str:
+    """A figure: success on ``study.panel`` by policy, with intervals over seeds."""
     points = []
     for arm in study.arms:
-        found = [one for one in results if one.arm == arm]
-        for panel in _panels(found):
-            curves = [one.success[panel] for one in found if panel in one.success]
-            start = fmean(curve[0] for curve in curves)
-            for t in range(min(map(len, curves))):
-                values = [curve[t] for curve in curves]
-                mean, half = fmean(values), estimate(values).half
-                low, high = max(mean - half, 0.0), min(mean + half, 1.0)
-                if len(values) < 3:  # Student's t would fill the figure: the range of the seeds
-                    low, high = min(values), max(values)
-                row = {
-                    "arm": arm,
-                    "panel": panel,
-                    "policy": t,
-                    "success": mean,
-                    "low": low,
-                    "high": high,
-                    "start": start,
-                }
-                points.append(row)
-    last = {(row["arm"], row["panel"]): row for row in points}
-    own = [row for row in points if row["panel"] == study.panel]
-    return {
-        "curves.svg": svg(highlighted(own, f"success on {study.panel}", "arm")),
-        "arms.svg": svg(intervals(list(last.values()), "success", "arm", _panels(results))),
-    }
+        runs = [one.success[study.panel] for one in results if one.arm == arm and study.panel in one.success]
+        for t in range(min(map(len, runs), default=0)):
+            values = [run[t] for run in runs]
+            mean, half = fmean(values), estimate(values).half
+            low, high = max(mean - half, 0.0), min(mean + half, 1.0)
+            if len(values) < 3:  # Student's t would fill the figure: the range of the seeds
+                low, high = min(values), max(values)
+            points.append({"arm": arm, "policy": t, "success": mean, "low": low, "high": high})
+    return svg(curves(points, f"success on {study.panel}", "arm"))

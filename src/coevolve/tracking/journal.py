@@ -182,9 +182,11 @@ def _code() -> dict[str, str]:
 
 
 def _sinks(config: Tracking) -> list[Sink]:
-    from coevolve.tracking.mlflow_sink import Mlflow
+    sinks: list[Sink] = []
+    if config.mlflow != "disabled":
+        from coevolve.tracking.mlflow_sink import Mlflow
 
-    sinks: list[Sink] = [Mlflow(config.experiment)]
+        sinks.append(Mlflow(config.experiment))
     if config.wandb != "disabled":
         from coevolve.tracking.wandb_sink import Wandb
 

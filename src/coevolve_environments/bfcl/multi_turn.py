@@ -64,7 +64,7 @@ class BFCLSession(AdapterSession):
             return Observation("tool", content, error=True)
         repeated = self._made[key := content_hash([call.name, call.arguments])]
         self._made[key] += 1
-        answer = _reference(self._item, self._turn)
+        answer = self._item.reference[self._turn] if self._turn < len(self._item.reference) else []
         self._strict = self._strict and bool(answer) and call.name not in hidden(self._item.world, self._turn)
         if call.name not in self._owners:
             self._heard[-1].append(content := "Error during execution: no such function")
@@ -190,10 +190,6 @@ def offered(task: Task, turn: int) -> list[dict[str, Any]]:
         for name, schema in documented(group).items()
         if name not in kept_back
     ]
-
-
-def _reference(task: Task, turn: int) -> list[ToolCall]:
-    return task.reference[turn] if turn < len(task.reference) else []
 
 
 def _instances(task: Task) -> Instances:

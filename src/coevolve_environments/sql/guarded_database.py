@@ -100,7 +100,7 @@ class Database:
 
     def _fetched(self, statement: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         calls = count(1)
-        self._connection.text_factory = _shown
+        self._connection.text_factory = lambda raw: raw.decode(errors="backslashreplace")
         self._connection.set_progress_handler(lambda: next(calls) * EVERY > STEPS, EVERY)
         cursor = self._connection.cursor()
         rows, size = [], 0
@@ -124,20 +124,12 @@ class Database:
 
     def state(self) -> str:
         """Hash of all rows of all tables, for any contents. Text counts as its bytes, and differs from blobs."""
-        self._connection.text_factory = _raw
+        self._connection.text_factory = lambda raw: ("text", raw)
         rows = [self._connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in self._tables]
         return hashlib.sha256(repr(rows).encode()).hexdigest()
 
     def close(self) -> None:
         self._connection.close()
-
-
-def _shown(raw: bytes) -> str:
-    return raw.decode(errors="backslashreplace")
-
-
-def _raw(raw: bytes) -> tuple[str, bytes]:
-    return ("text", raw)
 
 
 def _calendar(plain: sqlite3.Connection, name: str) -> Callable[..., Any]:

@@ -108,7 +108,8 @@ class SQLSession(AdapterSession):
 
     def act(self, call: ToolCall) -> Observation:
         if call.name == "tables" and not call.arguments:
-            return Observation("tool", _described(self._world[0]))
+            tables = columns_of(self._world[0]).items()
+            return Observation("tool", "\n".join(f"{name}({', '.join(columns)})" for name, columns in tables))
         statement = _statement(call)
         if statement is None:
             return Observation("tool", "expected tables(), query(sql) or submit(sql)", error=True)
@@ -155,10 +156,6 @@ def _statement(call: ToolCall) -> str | None:
     statement = call.arguments.get("sql")
     known = call.name in ("query", "submit") and set(call.arguments) == {"sql"}
     return statement if known and isinstance(statement, str) else None
-
-
-def _described(domain: str) -> str:
-    return "\n".join(f"{name}({', '.join(columns)})" for name, columns in columns_of(domain).items())
 
 
 def _shown(columns: list[str], rows: Result) -> str:

@@ -25,12 +25,6 @@ def python(code: str, folder: Path = ROOT, **variables: str) -> subprocess.Compl
     return subprocess.run(command, cwd=folder, env={**clean, **variables}, capture_output=True, text=True)
 
 
-def test_shared_arithmetic_is_the_default_and_is_reported() -> None:
-    again = "import os; before = dict(os.environ); pin(); assert dict(os.environ) == before\n"
-    done = python(PIN + again + SAY)
-    assert done.stdout.startswith("True x86-64 AVX2, torch 2.13.0"), done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("changes", [{CHOICE: "native"}, {"MKL_CBWR": "AVX2"}])
 def test_native_arithmetic_chosen_by_the_user_is_kept_and_reported(changes: dict[str, str]) -> None:
     done = python(PIN + SAY, **changes)
@@ -89,13 +83,6 @@ print(in_effect().name)
     assert done.stdout.startswith("native "), done.stdout + done.stderr
 
 
-def test_native_process_leaves_the_variables_alone() -> None:
-    names = " ".join(VARIABLES)
-    code = f"import os; print([os.environ.get(name) for name in '{names}'.split()])"
-    assert python(PIN + code).stdout == f"{list(VARIABLES.values())}\n"
-    assert python(PIN + code, **{CHOICE: "native"}).stdout == f"{[None for _ in VARIABLES]}\n"
-
-
 WORKER = """
 from coevolve.core.arithmetic import in_effect, pin
 from coevolve.core.processes import Worker
@@ -109,8 +96,8 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     "door",
     [
-        "import sys; sys.argv.append('0'); from coevolve.stages.running import run_iteration; "
-        "from coevolve.stages.evaluate.stage import main; run_iteration(main)",
+        "import sys; sys.argv.append('0'); from coevolve.stages.running import run; "
+        "from coevolve.stages.evaluate.stage import main; run(main)",
         "from coevolve.cli import main; main(['env', 'list'])",
         "import torch; torch.zeros(3); from coevolve.core.arithmetic import pin; pin()",  # as in a worker of Ray
     ],

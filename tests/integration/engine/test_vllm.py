@@ -59,7 +59,7 @@ def test_engine_follows_the_weights_that_training_changes(tmp_path: Path, lora: 
     first, second = (row for _, row in read_jsonl_objects(tmp_path / "metrics.jsonl"))
     assert first["kl"] == pytest.approx(0, abs=1e-6) and second["kl"] > 0.01, "the first step changed the policy"
     for row in (first, second):
-        assert 0 < row["engine_gap_mean"] < 1e-4 and row["engine_gap_max"] < 1e-3 and row["engine_gap_share"] == 0
+        assert 0 < row["engine_gap_mean"] < 1e-4 and row["engine_gap_max"] < 1e-3
 
 
 def test_stage_evaluate_opens_an_engine(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from coevolve.core.code_digest import SOURCE
+from coevolve.core.code_closure import SOURCE
 from coevolve.core.io import read_tasks
 from coevolve.core.task import Task
 from coevolve.core.trajectories import StopReason, Trajectory

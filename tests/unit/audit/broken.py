@@ -1,11 +1,12 @@
 """Environments with one fault each, as found in the wild. All are quizzes."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.environments.methods import MethodEnvironment, Question
 from tests.unit.environments.quiz import TOOLS, HeldOut, QuizSession, numbers
 
 
@@ -90,16 +91,6 @@ class Talkative(HeldOut):
             return super().step(call)
 
 
-class Parrot(HeldOut):
-    """Repeats the refused answer, which reveals nothing."""
-
-    class Play(QuizSession):
-        def step(self, call: ToolCall) -> Observation:
-            if call.name == "answer" and call.arguments.get("value") not in (None, str(sum(self._numbers))):
-                return Observation("tool", f"{call.arguments['value']} is wrong", error=True)
-            return super().step(call)
-
-
 class Obliging(HeldOut):
     """Accepts calls of any tool."""
 
@@ -135,6 +126,42 @@ class Misleading(HeldOut):
 
     def reading(self, task: Task) -> list[ToolCall]:
         return [ToolCall("answer", {"value": str(sum(numbers(task.world)) + 1)})]
+
+
+class Door:
+    """A world with a door, which obeys under its label."""
+
+    def __init__(self, label: str) -> None:
+        self.label, self.done = label, ""
+
+    def _obey(self, door: str, what: str) -> str:
+        if door != self.label:
+            raise ValueError(f"no door {door}")
+        self.done = what
+        return "done"
+
+    def lock(self, door: str) -> str:
+        return self._obey(door, "lock")
+
+    def paint(self, door: str) -> str:
+        return self._obey(door, "paint")
+
+    def oil(self, door: str) -> str:
+        return self._obey(door, "oil")
+
+    def shut(self, door: str) -> str:
+        return self._obey(door, "shut")
+
+
+class Separate(MethodEnvironment):
+    """Each world has a door with a label of its own, so that calls of another task have no effect."""
+
+    name, simulator = "separate", Door
+
+    def questions(self, split: str) -> Iterator[Question]:
+        for number, tool in enumerate(("lock", "paint", "oil", "shut")):
+            label = f"{split}{number}"
+            yield f"please {tool} {label}", {"label": label}, [ToolCall(tool, {"door": label})]
 
 
 class Prompting(HeldOut):
@@ -211,7 +238,7 @@ class Silent(HeldOut):
 
 
 for kind in (
-    *(Lavish, Stingy, Gullible, Boundless, Moody, Scattered, Shared, Talkative, Parrot, Obliging),
+    *(Lavish, Stingy, Gullible, Boundless, Moody, Scattered, Shared, Talkative, Obliging),
     *(Prompting, Hinting, Careless, Careful),
 ):
     kind.open = lambda self: type(self).Play()  # type: ignore[method-assign]

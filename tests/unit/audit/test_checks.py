@@ -11,15 +11,13 @@ from coevolve.audit.checks import CHECKS
 from coevolve.audit.finding import SHOWN, Finding, chosen, finding
 from coevolve.audit.subject import Subject
 from coevolve.core.errors import CoevolveError
-from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.environments.miniworld.session import MiniworldSession
-from tests.contract import PROMISES, violations
+from tests.contract import violations
 from tests.unit.audit import broken, hostile
 from tests.unit.environments import tracker
 from tests.unit.environments.quiz import HeldOut, Quiz
-from tests.unit.test_rollout import Around
 
 ELSEWHERE = "semantic.verifier_portability"  # takes a process
 QUICK = [name for name in CHECKS if name != ELSEWHERE]
@@ -40,17 +38,18 @@ def only(kind: type[Environment], check: str) -> Finding:
         (broken.Boundless, {"contract.answers"}),
         (broken.Moody, {"runtime.episode_determinism"}),
         (broken.Shared, {"runtime.episode_isolation", "runtime.tool_declaration_accuracy", "contract.bad_arguments"}),
-        (broken.Parrot, set()),
         (broken.Obliging, {"runtime.tool_declaration_accuracy", "contract.bad_arguments"}),
         (broken.Careless, {LEAKS, "data.coverage"}),
         (broken.Careful, {"data.coverage"}),
         (broken.Routine, {"data.template"}),
-        (broken.Leaky, {"data.same", "data.near", "data.template", "semantic.canary_floor"}),
+        (broken.Leaky, {"data.same", "data.near", "data.template"}),
         (broken.Terse, set()),
         (broken.Misleading, {"data.words"}),
+        (broken.Separate, {"data.template"}),
         (broken.Monotonous, {"data.variety", "semantic.canary_floor"}),
         (hostile.Numbered, {"contract.answers", "contract.digest"}),
         (hostile.Unnumbered, {"contract.answers", "contract.construct", "semantic.oracle_max"}),
+        (hostile.Fickle, {"contract.answers", "runtime.episode_determinism"}),
         (hostile.Brittle, {"contract.bad_arguments", "runtime.tool_declaration_accuracy"}),
         (hostile.Blind, {"contract.digest"}),
     ],
@@ -79,19 +78,15 @@ def test_leak_is_reported_with_the_text_that_shows_it(kind: type[Environment], t
 
 
 def test_panel_of_known_templates_is_reported() -> None:
-    assert only(broken.Routine, "data.template").evidence == [
-        "validation: 8 of 8 tasks have a template of seed, 4 of them “sum_2: answer” (4 in seed)"
-    ]
+    assert only(broken.Routine, "data.template").evidence == ["validation: 8 of 8 tasks have a template of seed"]
     assert only(broken.Uniform, "data.template").number == 0
 
 
-def test_tool_that_no_exploration_reaches_is_named_with_the_reason() -> None:
-    assert only(tracker.Secret, "data.coverage").evidence[:4] == [
-        "no exploration of 4 reached lost: no value is known for lost",
-        "no exploration of 4 reached unlock: no value is known for unlock",
+def test_unused_tool_and_unclear_schema_are_named() -> None:
+    assert {
+        "no reference of the training split calls state",
         "the schema of lost is not understood: the reference #/$defs/Lost leads nowhere",
-        "no reference of the training split calls column",
-    ]
+    } <= set(only(tracker.Secret, "data.coverage").evidence)
 
 
 @pytest.mark.parametrize(
@@ -118,10 +113,9 @@ def test_part_of_a_name_chooses_checks_and_an_unknown_name_is_an_error() -> None
 
 
 @pytest.mark.parametrize(("environment", "count"), [(Miniworld(), 10), (Quiz(), 3)])
-@pytest.mark.parametrize("check", PROMISES)
-def test_environment_keeps_the_contract(check: str, environment: Environment, count: int) -> None:
+def test_environment_keeps_the_contract(environment: Environment, count: int) -> None:
     """The second constructs its tasks."""
-    assert violations(environment, count, check) == {}
+    assert violations(environment, count) == {}
 
 
 def another(goal: str, seed: int) -> Task:
@@ -146,61 +140,14 @@ def test_wrongly_constructed_task_is_found(changed: Mapping[str, Any], said: str
     assert any(said in line for line in evidence), evidence
 
 
-class Generous(MiniworldSession):
-    def score(self) -> Score:
-        return Score(1.0)
-
-
-class Lenient(MiniworldSession):
-    def step(self, call: ToolCall) -> Observation:
-        return replace(super().step(call), error=False)
-
-
-class Forgetful(MiniworldSession):
-    opened = 0
-
-    def step(self, call: ToolCall) -> Observation:
-        Forgetful.opened += 1
-        return replace(super().step(call), content=str(Forgetful.opened))
-
-
-class Fickle(MiniworldSession):
-    scored = 0
-
-    def score(self) -> Score:
-        Fickle.scored += 1
-        return replace(super().score(), checks={str(Fickle.scored): True})
-
-
-@pytest.mark.parametrize(
-    ("session", "check"),
-    [
-        (Generous, "semantic.floor_gap"),
-        (Generous, "runtime.episode_isolation"),
-        (Lenient, "runtime.tool_declaration_accuracy"),
-        (Lenient, "contract.bad_arguments"),
-        (Forgetful, "runtime.episode_determinism"),
-        (Fickle, "contract.answers"),
-    ],
-)
-def test_broken_promise_is_found(session: Any, check: str) -> None:
-    assert violations(Around(session), 3, check)
-
-
 @pytest.mark.parametrize(
     "changed",
     [
         {"capacity": 0},
-        {"panels": ["test"]},
         {"fingerprint": ""},
-        {"goals": ["sum_2"]},
-        {"quarantine": ["1"]},
-        {"phrasebook": {}},
         {"open": lambda: object()},
         {"category": lambda task: 1},
-        {"scenario": lambda task: ""},
         {"fresh_world": lambda task, seed: None},
-        {"fresh_world": lambda task, seed: {}},
     ],
 )
 def test_member_of_a_wrong_type_is_found(changed: Mapping[str, Any]) -> None:

@@ -7,10 +7,9 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.environments.registry import make
 from coevolve.stages.code.digest import digest
-from coevolve.stages.explore.exploration_plan import carry_out, plan
+from coevolve.stages.explore.explorer import carry_out, plan
 from coevolve.stages.explore.explorers import EXPLORERS
 from coevolve.stages.schema import Params, load
-from coevolve.stages.synthesize.synthesizers import SYNTHESIZERS
 from tests import ROOT
 
 EXPLORER = """
@@ -39,8 +38,8 @@ def test_an_explorer_of_a_file_explores(tmp_path: Path, monkeypatch: pytest.Monk
     world = make("miniworld")
     params = params_with("explore", "explorer", "mine.py")
     config = params.explore.model_copy(update={"explorations": 3})
-    plans = plan(world, world.tasks("seed")[:4], [], [], [], config, 0, 0)
-    found, _ = carry_out(plans, config, params.policy, None, None, lambda count: None)  # type: ignore[arg-type]
+    planned = plan(world, world.tasks("seed")[:4], [], [], [], config, 0, 0)
+    found, _ = carry_out(planned, config, params.policy, None, lambda count: None)  # type: ignore[arg-type]
     assert [(one.explorer, one.calls[0].name) for one in found] == [("waiting", "wait")] * 3
 
 
@@ -48,7 +47,6 @@ def test_an_explorer_of_a_file_explores(tmp_path: Path, monkeypatch: pytest.Monk
     ("stage", "section", "key"),
     [
         ("explore", "explore", "explorer"),
-        ("explore", "explore", "guidance"),
         ("synthesize", "synthesize", "synthesizer"),
     ],
 )
@@ -66,18 +64,6 @@ def test_a_stage_runs_again_if_its_file_changes(
         hashes.add(code["studies/mine.py"])
     assert len(hashes) == 2 and "coevolve/core/charts.py" in code
     assert "studies/mine.py" not in digest("signals", params)["code"]
-
-
-def test_an_installed_package_adds_a_synthesizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    about = tmp_path / "theirs-0.1.dist-info"
-    about.mkdir()
-    (tmp_path / "theirs_synthesizer.py").write_text("make = 'theirs'\n")
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 0.1\n")
-    (about / "entry_points.txt").write_text("[coevolve.synthesizers]\nmine = theirs_synthesizer\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert SYNTHESIZERS.names() == ["scripted", "endpoint", "mine"]
-    assert SYNTHESIZERS.find("mine", "make") == "theirs"
-    assert "theirs_synthesizer.py" in digest("synthesize", params_with("synthesize", "synthesizer", "mine"))["code"]
 
 
 @pytest.mark.parametrize(

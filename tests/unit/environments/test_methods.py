@@ -86,15 +86,6 @@ def test_state_and_answers_are_judged() -> None:
     assert rollout(look, ToolCall("read"), ToolCall("add", {"amount": 1})) == (False, [False] * 2)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"amount": "3"}, {"amount": True}, {"amount": 1, "x": 1}, {"amount": 1000}])
-def test_refused_call_changes_nothing(arguments: dict[str, object]) -> None:
-    session = Counting().open()
-    session.reset(Counting().tasks("seed")[0])
-    before = session.digest()
-    assert session.step(ToolCall("add", arguments)).error
-    assert session.digest() == before
-
-
 class Stop(TypedDict):
     place: str
     minutes: int

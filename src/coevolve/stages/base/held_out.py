@@ -32,8 +32,3 @@ def solves(policy: Policy | Replicas, environment: Environment, tasks: Sequence[
     """Whether ``policy`` solves each of ``tasks``, in one episode each."""
     episodes = scored(rollout(policy, environment, [RolloutRequest(task, 0) for task in tasks], limits))
     return [is_success(episode.trajectory.score) for episode in episodes]
-
-
-def success(policy: Policy | Replicas, environment: Environment, tasks: Sequence[Task], limits: Limits) -> float:
-    """The share of ``tasks`` that ``policy`` solves in one episode each."""
-    return sum(solves(policy, environment, tasks, limits)) / max(len(tasks), 1)

@@ -29,8 +29,7 @@ from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.base.config import Base, Own
 from coevolve.stages.base.held_out import divided, solves
-from coevolve.stages.base.noisy_demonstrator import Unreliable
-from coevolve.stages.base.recipe import COPY_LENGTHS
+from coevolve.stages.base.recipe import COPY_LENGTHS, Unreliable
 from coevolve.stages.base.recipe import make as make_embedded
 from coevolve.stages.base.small import CONTEXT, copy_examples, example, small, supervise
 from coevolve.stages.base.substitution import Messages, drill, lexicon, substituted

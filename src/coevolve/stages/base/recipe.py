@@ -4,18 +4,101 @@ A policy that converged on correct demonstrations leaves nothing for GRPO to rei
 that reinforcement cannot give. So the policy learns correct behavior first, and then mistakes, but only in its choice of calls.
 """
 
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.arithmetic import settle
+from coevolve.core.errors import CoevolveError
 from coevolve.core.seeding import derive_seed, rng_for
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
+from coevolve.core.task import Observation, Task, ToolCall
+from coevolve.environments.miniworld.apps import COMPLETE
+from coevolve.environments.miniworld.expert import solve
+from coevolve.environments.miniworld.miniworld_environment import LOOKALIKES, MUTATING, Miniworld
+from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve.policies.agent_prompt import render_call
 from coevolve.stages.base.config import Base
-from coevolve.stages.base.demonstrate import RELIABLE, demonstrations, unreliable
 from coevolve.stages.base.small import Example, copy_examples, example, small, supervise
 from coevolve.stages.base.tokenizer import build
 
 COPY_LENGTHS = (6, 24)  # symbols in a string to repeat
+WRONG_TOOL = 0.6  # share of mistakes that take a look-alike, if the tool has any; the others skip the call
+
+
+@dataclass(frozen=True, slots=True)
+class Unreliable:
+    """A demonstrator that takes a look-alike tool or skips a call: its ``chances`` of a mistake and the look-alikes, by tool."""
+
+    chances: Mapping[str, float]
+    look_alikes: Mapping[str, Sequence[str]]
+
+    def spoilt(self, call: ToolCall, rng: random.Random) -> ToolCall | None:
+        """``call`` unchanged, a look-alike tool with the same arguments, or None if the demonstrator skips the call."""
+        if rng.random() >= self.chances.get(call.name, 0.0):
+            return call
+        others = self.look_alikes.get(call.name, ())
+        if not others or rng.random() > WRONG_TOOL:
+            return None
+        return ToolCall(rng.choice(others), call.arguments)
+
+
+def unreliable(low: float, high: float, seed: int) -> Unreliable:
+    """A demonstrator that misuses each state-changing tool with a probability between ``low`` and ``high``.
+
+    Each probability is drawn once: a profile of strengths and weaknesses.
+    """
+    chances = {tool: rng_for("unreliable", seed, tool).uniform(low, high) for tool in sorted(MUTATING)}
+    return Unreliable(chances, LOOKALIKES)
+
+
+RELIABLE = Unreliable({}, {})
+
+
+class _Recorder(MiniworldSession):
+    """A session that corrupts some calls, makes all calls and records them."""
+
+    def __init__(self, demonstrator: Unreliable, rng: random.Random) -> None:
+        super().__init__()
+        self.calls: list[tuple[ToolCall, Observation]] = []
+        self._demonstrator = demonstrator
+        self._rng = rng
+        self._correcting = False
+
+    def step(self, call: ToolCall) -> Observation:
+        # a call after an error is never corrupted: otherwise the demonstrator could repeat the error forever
+        spoilt = call if self._correcting else self._demonstrator.spoilt(call, self._rng)
+        if spoilt is None:
+            return Observation("tool", "ok")
+        observation = super().step(spoilt)
+        self._correcting = observation.error
+        self.calls.append((spoilt, observation))
+        return observation
+
+
+def demonstrate(task: Task, demonstrator: Unreliable, rng: random.Random) -> list[dict[str, Any]]:
+    """The messages of one episode of ``task``."""
+    session = _Recorder(demonstrator, rng)
+    try:
+        solve(session, task, task.world["intent"])
+    except CoevolveError:
+        if not demonstrator.chances:
+            raise
+        MiniworldSession.step(session, ToolCall(COMPLETE))
+        session.calls.append((ToolCall(COMPLETE), Observation("tool", "ok", done=True)))
+    messages: list[dict[str, Any]] = [{"role": "user", "content": task.turns[0]}]
+    for call, observation in session.calls:
+        messages.append({"role": "assistant", "content": render_call(call)})
+        if not observation.done:
+            messages.append({"role": "tool", "content": observation.content})
+    return messages
+
+
+def demonstrations(count: int, seed: int, demonstrator: Unreliable) -> list[list[dict[str, Any]]]:
+    """``count`` episodes, evenly over all task families; their seeds do not overlap with those of any panel."""
+    tasks = Miniworld.generate("base", count, seed, every=True)
+    return [demonstrate(task, demonstrator, rng_for("demonstrate", seed, n)) for n, task in enumerate(tasks)]
 
 
 def make(config: Base, folder: Path) -> None:

@@ -48,7 +48,8 @@ def substituted(
     none of the ``names`` of tools and arguments. Another value is one of those ``known``, or a random one of the same shape.
     """
     said = "\n".join(one["content"] for one in messages if one["role"] == "user")
-    candidates = [(str(value), key, said) for key, value in _shown(messages)]
+    results = (leaf for one in messages if one["role"] == "tool" for leaf in observed(one["content"]))
+    candidates = [(str(value), key, said) for key, value in _values(results)]
     candidates += [(str(value), key, before) for key, value, before in _given(messages)]
     found = {
         value: key
@@ -87,12 +88,6 @@ def _given(messages: Messages) -> Iterator[tuple[str, Any, str]]:
             continue
         for call in parse_reply(message["content"])[0]:
             yield from ((key, value, before) for key, value in _values(leaves(call.arguments)))
-
-
-def _shown(messages: Messages) -> Iterator[tuple[str, Any]]:
-    for message in messages:
-        if message["role"] == "tool":
-            yield from _values(observed(message["content"]))
 
 
 def _values(found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:

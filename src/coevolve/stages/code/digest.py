@@ -12,12 +12,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from coevolve.core.code_digest import PACKAGE, SOURCE, code_of
+from coevolve.core.code_closure import PACKAGE, SOURCE, code_of
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.io import read_json
 from coevolve.core.paths import Paths
-from coevolve.core.pipeline import PIPELINE, steps
 from coevolve.core.plugins import Registry
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
@@ -96,14 +95,10 @@ def _mentions(tree: ast.AST, file: Path) -> Iterator[str]:
 def check(stage: str, params: Params) -> None:
     """Raise a CoevolveError if the digest of ``stage`` in data/code is stale: DVC would record its outputs under other code."""
     path = Paths.code(stage)
-    deps = [step.deps for step in steps(params.iterations) if step.stage == stage] if PIPELINE.exists() else []
-    if PIPELINE.exists() and not (deps and all(str(path) in names for names in deps)):
-        raise CoevolveError(
-            f"{PIPELINE}: stage {stage} does not depend on {path}: the file is from an older version of coevolve; use the "
-            f"{PIPELINE} of this version"
-        )
     if not path.exists():
-        raise CoevolveError(f"{path}: no such file; run `dvc repro`, which writes it first")
+        raise CoevolveError(
+            f"{path}: no such file; run `dvc repro` with the dvc.yaml of this version, which writes it first"
+        )
     noted, now = read_json(path), digest(stage, params)
     for part in ("code", "params"):
         before, after = noted.get(part), now[part]

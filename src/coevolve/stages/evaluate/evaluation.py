@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +17,6 @@ from coevolve.core.task import Task
 from coevolve.core.trajectories import StopReason, Trajectory, by_reason, read_trajectories, write_trajectories
 from coevolve.core.untrusted import one_line
 from coevolve.environments.environment import Environment, FailureReason
-from coevolve.environments.mixture import shares_of
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Episode, Limits, RolloutRequest, in_batches, rollout
@@ -53,8 +51,8 @@ def evaluate(
 
     The result omits episodes in which the environment failed; ``failures`` counts them by reason. The folder ``kept`` stores
     each finished batch, and batches that it already holds are not played again. It also stores the whole episodes of
-    the tasks ``whole``, which ``episodes_in`` reads. Raises a CoevolveError if the environment, or one of a mixture,
-    fails in every episode of a panel. ``kept`` then forgets the panel, and the next call plays it again.
+    the tasks ``whole``, which ``episodes_in`` reads. Raises a CoevolveError if the environment fails in
+    every episode of a panel. ``kept`` then forgets the panel, and the next call plays it again.
     """
     with TemporaryDirectory() as nowhere:
         play = partial(_panel, policy, environment, limits, config, seed, kept or Path(nowhere), whole)
@@ -62,23 +60,6 @@ def evaluate(
     if failures is not None:
         failures.update(_failures(outcomes))
     return [outcome for outcome in outcomes if not outcome.stop_reason.startswith(FAILED)]
-
-
-def by_environment(
-    outcomes: Sequence[Outcome], environment: Environment, panels: Mapping[str, Sequence[Task]]
-) -> list[Outcome]:
-    """The outcomes of a mixture in panels per environment, such as ``validation.sql``; empty for other environments."""
-    names = list(shares_of(environment))
-    if len(names) == 1:
-        return []
-    owner = {task.task_id: task.environment for tasks in panels.values() for task in tasks}
-    return [
-        replace(outcome, panel=f"{panel}.{name}")
-        for panel in panels
-        for name in names
-        for outcome in outcomes
-        if outcome.panel == panel and owner[outcome.task_id] == name
-    ]
 
 
 def _panel(
@@ -117,20 +98,19 @@ def _panel(
         progress.update(len(requests) - len(remaining))
         rollout(policy, environment, remaining, limits, progress=progress.update, done=write)
     outcomes = [outcome for file in files for outcome in read_jsonl(file, Outcome)]
-    owner = {task.task_id: task.environment for task in tasks}
-    for one in dict.fromkeys(owner.values()):
-        ours = [outcome for outcome in outcomes if owner[outcome.task_id] == one]
-        failures = _failures(ours)
-        if ours and failures.total() == len(ours):
-            for file in files:
-                file.unlink()
-                file.with_suffix(".parquet").unlink(missing_ok=True)
-            failed = "the model's server" if set(failures) == {FailureReason.SERVER} else f"the environment {one}"
-            first = "".join(f"; the first error: {one_line(reason)}" for reason in getattr(policy, "failures", [])[:1])
-            raise CoevolveError(
-                f"{failed} failed in all {len(ours)} episodes of {name} ({by_reason(failures)}{first}); repair it "
-                "and run the command again"
-            )
+    failures = _failures(outcomes)
+    if outcomes and failures.total() == len(outcomes):
+        for file in files:
+            file.unlink()
+            file.with_suffix(".parquet").unlink(missing_ok=True)
+        failed = (
+            "the model's server" if set(failures) == {FailureReason.SERVER} else f"the environment {environment.name}"
+        )
+        first = "".join(f"; the first error: {one_line(reason)}" for reason in getattr(policy, "failures", [])[:1])
+        raise CoevolveError(
+            f"{failed} failed in all {len(outcomes)} episodes of {name} ({by_reason(failures)}{first}); repair it "
+            "and run the command again"
+        )
     return outcomes
 
 

@@ -26,7 +26,7 @@ from coevolve.core.workers import engine
 from coevolve.environments.fingerprint import fingerprint_of, open_environment
 from coevolve.policies.loading import playing, prepare_players
 from coevolve.rollout import Limits
-from coevolve.stages.evaluate.evaluation import by_environment, episodes_in, evaluate, played, summary
+from coevolve.stages.evaluate.evaluation import episodes_in, evaluate, played, summary
 from coevolve.stages.schema import Params
 from coevolve.tracking.journal import Run, start
 
@@ -59,14 +59,11 @@ def main(params: Params, t: int) -> None:
             seconds = time.monotonic() - began
         solved = sum(outcome.success for outcome in outcomes)
         stop_reasons, notes = [outcome.stop_reason for outcome in outcomes], unread(outcomes)
-        outcomes += by_environment(outcomes, environment, panels)
         results = metrics(outcomes, config, params.seed)
         write_jsonl(folder / OUTCOMES, outcomes)
         write_json(folder / "metrics.json", {panel: asdict(result) for panel, result in results.items()})
         wanted = sum(len(tasks[: config.tasks]) for tasks in panels.values()) * config.samples
-        # panels per environment repeat episodes of the whole panels
-        once = {name: result for name, result in results.items() if name in panels}
-        write_summary(replace(summary(t, once, wanted, stop_reasons, failures, notes), arithmetic=in_effect().name))
+        write_summary(replace(summary(t, results, wanted, stop_reasons, failures, notes), arithmetic=in_effect().name))
         figures = {
             f"{panel}/{key}": getattr(result, key)
             for panel, result in results.items()
@@ -86,7 +83,7 @@ def main(params: Params, t: int) -> None:
         run.model(t, Paths.policy(t), {panel: result.success for panel, result in results.items()})
         _show(run, t, names, episodes_in(finished))
         shutil.rmtree(finished, ignore_errors=True)
-    shown = ", ".join(f"{panel} {result.success:.2f}" for panel, result in once.items())
+    shown = ", ".join(f"{panel} {result.success:.2f}" for panel, result in results.items())
     print(f"{Paths.policy(t)} solves: {shown}")
 
 

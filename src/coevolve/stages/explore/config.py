@@ -9,7 +9,7 @@ from coevolve.stages.explore.guidance import guidances
 
 class Explore(Section):
     explorer: Annotated[str, one_of(EXPLORERS.names, files=True)] = "scripted"
-    """Explorer: scripted, samples calls from schemas; endpoint, the LLM of section endpoint; policy, the agent; or a file."""
+    """Explorer: scripted, samples calls from schemas; endpoint, the LLM of section endpoint; or a file."""
     guidance: Annotated[str, one_of(guidances, files=True)] = "signals"
     """Guide: signals, the agent's weaknesses; coverage, random: no signals; generator, the task generator; or a file."""
     explorations: Whole = 768

@@ -7,6 +7,7 @@ conditions the exploring LLM on it. Calls that the environment accepted are kept
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import BaseModel, Field
@@ -41,43 +42,39 @@ class ReflectionReply(BaseModel):
     ideas: Annotated[list[Sentence], Field(alias="try", min_length=1, max_length=8)]
 
 
+@dataclass
 class EndpointExplorer:
     """See ``coevolve.stages.explore.explorer.Explorer``. ``counts`` counts unusable replies by reason."""
 
-    def __init__(
-        self,
-        environment: Environment,
-        endpoint: Endpoint,
-        knowledge: Knowledge,
-        config: Explore,
-        max_seconds: float,
-        counts: Counter[str],
-    ) -> None:
-        self._environment = environment
-        self._knowledge = knowledge
-        self._endpoint = endpoint
-        self._calls = config.max_calls
-        self._limits = Limits(config.max_calls + config.tries, 10**9, endpoint.config.reply_tokens, max_seconds)
-        self._tools = [tool["function"]["name"] for tool in environment.tools()]
-        self.counts = counts
+    environment: Environment
+    endpoint: Endpoint
+    knowledge: Knowledge
+    config: Explore
+    max_seconds: float
+    counts: Counter[str]
+
+    def __post_init__(self) -> None:
+        self._tools = [tool["function"]["name"] for tool in self.environment.tools()]
 
     def explore(self, requests: Sequence[Request]) -> Iterator[Exploration]:
-        concurrency = self._endpoint.config.concurrency
-        return in_order(self._explore, requests, min(concurrency, self._environment.capacity or concurrency))
+        concurrency = self.endpoint.config.concurrency
+        return in_order(self._explore, requests, min(concurrency, self.environment.capacity or concurrency))
 
     def _explore(self, request: Request) -> Exploration:
-        return self._anywhere(request) if request.signal is None else self._around(request, request.signal)
+        """Explore around a weakness, or else with tools drawn by the guidance's weights.
 
-    def _anywhere(self, request: Request) -> Exploration:
-        """Explore with tools drawn by the guidance's weights, among tools that change the state if any are known."""
-        names = [name for name in self._tools if name != self._knowledge.terminal]
-        names = [name for name in names if name not in self._knowledge.reading] or names
+        The tools are among those that change the state, if any are known.
+        """
+        if request.signal is not None:
+            return self._around(request, request.signal)
+        names = [name for name in self._tools if name != self.knowledge.terminal]
+        names = [name for name in names if name not in self.knowledge.reading] or names
         goals = list(dict.fromkeys(draw_tools(names, request.tools, NAMED, random.Random(request.seed))))
         template = prompt("explore_tools")
         text = template.fill(
             instruction=quoted_lines(request.task.turns),
             ideas=f"- use {', '.join(map(quoted_name, goals))}",
-            calls=str(self._calls),
+            calls=str(self.config.max_calls),
         )
         return record(request, "endpoint", self._act(request, text), goals, prompts=[template.version])
 
@@ -96,7 +93,7 @@ class EndpointExplorer:
             instruction=quoted_lines(request.task.turns),
             why=why,
             ideas="\n".join(f"- {idea}" for idea in ideas),
-            calls=str(self._calls),
+            calls=str(self.config.max_calls),
         )
         versions = [reflect_template.version, explore_template.version]
         return record(request, "endpoint", self._act(request, text), reflection=reflection, prompts=versions)
@@ -113,7 +110,7 @@ class EndpointExplorer:
         )
         try:
             reply = ask_json(
-                self._endpoint, [{"role": "user", "content": text}], ReflectionReply, request.seed, self.counts
+                self.endpoint, [{"role": "user", "content": text}], ReflectionReply, request.seed, self.counts
             )
         except (Broken, Failed):
             return None  # the model still explores, by the focus of the request
@@ -121,12 +118,14 @@ class EndpointExplorer:
 
     def _act(self, request: Request, text: str) -> list[CallOutcome]:
         """The calls that the environment accepted from the model after the instruction ``text``."""
-        policy = EndpointPolicy(self._endpoint, self._endpoint.config.temperature)
-        task = Task.create(self._environment.name, "exploration", [text], request.world, [[]])
-        [episode] = rollout(policy, self._environment, [RolloutRequest(task, request.seed)], self._limits, workers=1)
+        policy = EndpointPolicy(self.endpoint, self.endpoint.config.temperature)
+        task = Task.create(self.environment.name, "exploration", [text], request.world, [[]])
+        config, reply_tokens = self.config, self.endpoint.config.reply_tokens
+        limits = Limits(config.max_calls + config.tries, 10**9, reply_tokens, self.max_seconds)
+        [episode] = rollout(policy, self.environment, [RolloutRequest(task, request.seed)], limits, workers=1)
         self.counts["out of budget"] += policy.exhausted
         self.counts["unanswered"] += len(policy.failures)
-        return accepted(episode.trajectory, self._knowledge)[: self._calls]
+        return accepted(episode.trajectory, self.knowledge)[: self.config.max_calls]
 
 
 def _trajectory(request: Request) -> str:

@@ -1,23 +1,24 @@
 """Explorers answer requests with chains of calls that the environment accepted.
 
-A request carries the guidance's wishes, and every explorer follows it. explorers.py lists the explorers by name.
+A request carries the guidance's wishes, and every explorer follows it. explorers.py lists the explorers by name. ``plan`` and
+``carry_out`` are the explorations of an iteration.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from coevolve.core.records import Exploration, Reflection
+from coevolve.core.records import Exploration, Generation, Reflection, Signal
 from coevolve.core.task import CallOutcome, Task
 from coevolve.core.trajectories import Trajectory
+from coevolve.core.untrusted import one_line
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
-from coevolve.environments.knowledge import Knowledge, fruitless
+from coevolve.environments.knowledge import Knowledge, fruitless, learn
 from coevolve.policies.config import PolicySection
-from coevolve.policies.policy import Policy
-from coevolve.policies.replicas import Replicas
 from coevolve.stages.explore.config import Explore
-from coevolve.stages.explore.requests import Request
+from coevolve.stages.explore.explorers import EXPLORERS
+from coevolve.stages.explore.requests import Request, requests, written
 
 
 class Explorer(Protocol):
@@ -28,16 +29,14 @@ class Explorer(Protocol):
 
 @dataclass(frozen=True)
 class Means:
-    """The means of an explorer: the environment with its tasks, and the agent.
+    """The means of an explorer: the environment with the facts about its tools, and the limits of an episode.
 
-    ``policy`` opens the agent's policy. ``meter`` holds the endpoint, if there is one, and counts its requests.
+    ``meter`` holds the endpoint, if there is one, and counts its requests.
     """
 
     environment: Environment
     knowledge: Knowledge
-    tasks: Sequence[Task]
     acting: PolicySection
-    policy: Callable[[], Policy | Replicas]
     meter: Meter
 
 
@@ -88,3 +87,52 @@ def explore(explorer: Explorer, requests: Sequence[Request], progress: Callable[
             kept.append(exploration)
         progress(1)
     return kept
+
+
+@dataclass(frozen=True)
+class PlannedExploration:
+    """The ``requests`` in ``environment``, with its tasks and the trajectories at them."""
+
+    environment: Environment
+    tasks: Sequence[Task]
+    trajectories: Sequence[Trajectory]
+    requests: list[Request]
+
+
+def plan(
+    environment: Environment,
+    tasks: Sequence[Task],
+    trajectories: Sequence[Trajectory],
+    signals: Sequence[Signal],
+    specs: Sequence[Generation],
+    config: Explore,
+    t: int,
+    seed: int,
+) -> PlannedExploration:
+    """The requests of iteration ``t``; ``specs`` are the task generator's."""
+    if config.guidance == "generator":
+        batch = written(environment, tasks, specs, t, seed)
+    else:
+        batch = requests(environment, tasks, trajectories, signals, config, t, seed)
+    return PlannedExploration(environment, tasks, trajectories, batch)
+
+
+def carry_out(
+    planned: PlannedExploration,
+    config: Explore,
+    acting: PolicySection,
+    meter: Meter,
+    progress: Callable[[int], object],
+) -> tuple[list[Exploration], list[str]]:
+    """The explorations that found something, in the order of the requests, and a note about the tools that none reached."""
+    make: MakeExplorer = EXPLORERS.find(config.explorer, "make")
+    environment = planned.environment
+    knowledge = learn(environment, planned.tasks, planned.trajectories)
+    explorer = make(config, Means(environment, knowledge, acting, meter))
+    explorations = explore(explorer, planned.requests, progress)
+    tools = [tool["function"]["name"] for tool in environment.tools()]
+    reached = {call.name for exploration in explorations for call in exploration.calls}
+    missed = [name for name in tools if name not in reached | {knowledge.terminal}]
+    listed = one_line(", ".join(missed[:5]))
+    note = f"tools that no exploration reached: {len(missed)} of {len(tools)} ({listed})"
+    return explorations, [note] if missed else []

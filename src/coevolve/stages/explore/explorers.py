@@ -8,6 +8,5 @@ EXPLORERS = Registry(
     {
         "scripted": "coevolve.stages.explore.scripted_explorer",
         "endpoint": "coevolve.stages.explore.endpoint_explorer",
-        "policy": "coevolve.stages.explore.policy_explorer",
     },
 )

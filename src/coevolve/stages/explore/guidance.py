@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from coevolve.core.plugins import Registry
 from coevolve.core.records import Signal
-from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory
 
 UNLISTED = 1.0  # weight of a tool that an episode offers but the environment's catalogue does not list
@@ -92,9 +91,3 @@ def draw_tools(tools: Sequence[str], weights: Mapping[str, float], count: int, r
         return []
     shares = [weights.get(name, UNLISTED) for name in tools]
     return [rng.choices(tools, shares)[0] for _ in range(count)]
-
-
-def draw_task(tasks: Sequence[Task], weights: Mapping[str, float], rng: random.Random) -> Task:
-    """Draw one of ``tasks``, each with the largest weight of its tools, for explorers that are guided only by a task."""
-    shares = [max((weights.get(name, UNLISTED) for name in task.tools), default=UNLISTED) for task in tasks]
-    return rng.choices(tasks, shares)[0]

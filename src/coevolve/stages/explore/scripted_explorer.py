@@ -259,7 +259,7 @@ class _Walk:
     def _in_manner(self, manner: Manner, tool: str, key: str, flat: Mapping[str, Any], depth: int) -> list[Any] | None:
         """Values as training tasks name them: of a lookup that reveals them, or else of this world; None if none is known."""
         whole = self._schemas[tool]
-        origins = manner.origins_of(tool, key)
+        origins = manner.of(manner.origins, tool, key)
         if origins and self._rng.random() >= manner.said(tool, key):
             lookup, field = self._rng.choices(list(origins), list(origins.values()))[0]
             made = any(call.name == lookup for call in self.chain)
@@ -271,7 +271,7 @@ class _Walk:
                     told_apart = [one for one in shown if origin_of(key, one, [call], 1) is not None]
                     return whole.fitting(told_apart, flat)
             return []
-        here = values_at(self._start.world, manner.homes_of(tool, key))
+        here = values_at(self._start.world, manner.of(manner.homes, tool, key))
         known = whole.fitting(self._knowledge.values.get((tool, key), ()), flat)
         if 0 < len(known) < FEW and not any(isinstance(one, str | bool) for one in known):
             known += whole.fitting(to_try(flat), flat)  # a user may give any number

@@ -5,19 +5,15 @@ data/t/explorations.jsonl, its summary, and data/t/requests/explore with every r
 cost. After a kill it pays for nothing twice: scratch/requests holds the answers.
 """
 
-from functools import partial
-
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
 from coevolve.core.records import Generation, Signal
 from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.core.trajectories import read_trajectories
-from coevolve.core.workers import engine
 from coevolve.endpoint.spending import metered
-from coevolve.environments.fingerprint import fingerprint_of, open_environment
-from coevolve.policies.loading import open_policy
-from coevolve.stages.explore.exploration_plan import carry_out, plan
+from coevolve.environments.fingerprint import open_environment
+from coevolve.stages.explore.explorer import carry_out, plan
 from coevolve.stages.schema import Params
 
 
@@ -27,16 +23,14 @@ def main(params: Params, t: int) -> None:
     signals = read_jsonl(Paths.signals(t), Signal)
     trajectories = read_trajectories(Paths.trajectories(t))
     specs = read_jsonl(Paths.specs(t), Generation) if params.explore.guidance == "generator" else []
-    plans = plan(environment, tasks, trajectories, signals, specs, params.explore, t, params.seed)
-    total = sum(len(part.requests) for part in plans)
+    planned = plan(environment, tasks, trajectories, signals, specs, params.explore, t, params.seed)
+    total = len(planned.requests)
     uses_endpoint, folder = params.explore.explorer == "endpoint", Paths.requests(t, "explore")
     with (
-        engine(params.compute, partial(fingerprint_of, params.environment)) as workers,
         bar(total, f"explore {t}", "explorations") as progress,
         metered(params.endpoint, uses_endpoint, folder, progress) as meter,
     ):
-        policy = partial(open_policy, Paths.policy(t + 1), params.policy, params.train.temperature, workers)
-        explorations, notes = carry_out(plans, params.explore, params.policy, policy, meter, progress.update)
+        explorations, notes = carry_out(planned, params.explore, params.policy, meter, progress.update)
     write_jsonl(Paths.explorations(t), explorations)
     figures = {"explorations": len(explorations), **meter.costs()}
     write_summary(StageSummary("explore", t, figures, costs=list(figures), notes=meter.lost()))

@@ -21,9 +21,8 @@ from coevolve.policies.policy import Conversation, Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits
 from coevolve.stages.generate.config import Generate
-from coevolve.stages.generate.rewards import weights
+from coevolve.stages.generate.rewards import updated, weights
 from coevolve.stages.generate.spec import Spec, SpecRequest, Tools, parse, seeds, seldom, system, tools
-from coevolve.stages.generate.spec_outcomes import updated
 from coevolve.stages.generator.tiny_generator import knows_specs
 from coevolve.stages.train.learner import Job, Shared
 
@@ -38,7 +37,7 @@ class Plan:
     """Iteration ``t``: the dataset's ``tasks`` and ``attempts``, all earlier ``generations``, and the ``count`` of new ones.
 
     ``folder`` holds the generator and ``first`` the generator before any training. ``scratch`` keeps the progress of a killed
-    run.
+    run. ``open`` opens a model directory as a policy.
     """
 
     seed: int
@@ -50,12 +49,6 @@ class Plan:
     folder: Path
     first: Path
     scratch: Path
-
-
-@dataclass(frozen=True)
-class GeneratorContext:
-    """What generators need to write and learn; ``open`` opens a model directory as a policy."""
-
     environment: Environment
     limits: Limits
     open: Callable[[Path], AbstractContextManager[Policy | Replicas]]
@@ -78,13 +71,13 @@ class Generated:
     tools: int = 0
 
 
-def generate(plan: Plan, config: Generate, context: GeneratorContext) -> Generated:
+def generate(plan: Plan, config: Generate) -> Generated:
     """Learn from earlier generations and write new ones; a run that resumes after a kill writes the same generations."""
-    environment = context.environment
+    environment = plan.environment
     vocabulary = tools(environment, know(environment, plan.tasks))
     first = plan.first / adapted.WHOLE
     told = [] if knows_specs(first) else [{"role": "system", "content": system(environment.tools(), vocabulary)}]
-    dtype = context.shared.policy.dtype
+    dtype = plan.shared.policy.dtype
     before = adapted.opened(plan.folder, plan.scratch / "before", dtype)
     past = updated(plan.generations, plan.attempts)
     weight_of = {} if config.frozen else weights(past, config, plan.t)
@@ -92,7 +85,7 @@ def generate(plan: Plan, config: Generate, context: GeneratorContext) -> Generat
     figures: list[dict[str, float]] = []
     reason = ""
     if len(weight_of) >= FEWEST:
-        learned, figures = _learned(plan, config, context, past, weight_of, told, before)
+        learned, figures = _learned(plan, config, past, weight_of, told, before)
         if not figures:
             learned, reason = None, "its first step exceeds generate.max_kl"
     elif not config.frozen:
@@ -100,8 +93,8 @@ def generate(plan: Plan, config: Generate, context: GeneratorContext) -> Generat
     adapted.write(plan.scratch / "generator", plan.folder, learned)
     after = adapted.opened(plan.scratch / "generator", plan.scratch / "after", dtype)
     requests = prompts(plan, config, vocabulary, past)
-    with context.open(after) as policy, bar(len(requests), f"generate {plan.t}", "generations") as progress:
-        new = write(policy, requests, plan, vocabulary, told, context.limits, progress.update)
+    with plan.open(after) as policy, bar(len(requests), f"generate {plan.t}", "generations") as progress:
+        new = write(policy, requests, plan, vocabulary, told, progress.update)
     return Generated(new, weight_of, figures, learned, reason, len(vocabulary.goals))
 
 
@@ -127,19 +120,18 @@ def write(
     plan: Plan,
     vocabulary: Tools,
     told: Sequence[Message],
-    limits: Limits,
     progress: Callable[[int], object],
 ) -> list[Generation]:
     """A generation for each of the ``requests``, which are pairs of a task to vary and a prompt. ``told`` comes before each prompt."""
     member = policy.members[0] if isinstance(policy, Replicas) else policy
     generations: list[Generation] = []
-    for start in range(0, len(requests), limits.batch):
-        batch = requests[start : start + limits.batch]
+    for start in range(0, len(requests), plan.limits.batch):
+        batch = requests[start : start + plan.limits.batch]
         conversations = []
         for key, (task, prompt) in enumerate(batch):
             seed = derive_seed("generation", plan.seed, plan.t, start + key)
             messages = [*told, {"role": "user", "content": prompt}]
-            conversations.append(Conversation(key, messages, [], task, seed, limits.episode_tokens, REPLY))
+            conversations.append(Conversation(key, messages, [], task, seed, plan.limits.episode_tokens, REPLY))
         member.begin(conversations)
         for number, ((task, prompt), reply) in enumerate(zip(batch, member.act(conversations), strict=True), start):
             parsed = parse(reply.text, vocabulary)
@@ -163,7 +155,6 @@ def write(
 def _learned(
     plan: Plan,
     config: Generate,
-    context: GeneratorContext,
     past: Sequence[Generation],
     weight_of: dict[str, float],
     told: Sequence[Message],
@@ -183,7 +174,7 @@ def _learned(
         probes = [lesson(generation) for generation in past if generation.iteration == last]
         lessons = [lesson(generation) for generation in past if generation.generation_id in weight_of]
         steps = {"steps": config.steps, "save_steps": config.save_steps, "keep_base": 0.0}
-        shared = replace(context.shared, train=context.shared.train.model_copy(update=steps))
+        shared = replace(plan.shared, train=plan.shared.train.model_copy(update=steps))
         unused = plan.scratch / "none"
         job = Job(
             plan.t, plan.seed, before, plan.tasks, folder, unused, unused, plan.scratch / "learning",

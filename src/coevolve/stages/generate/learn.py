@@ -25,7 +25,7 @@ from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.learner import Job, Shared
 from coevolve.stages.train.lora import adapters
 from coevolve.stages.train.offline import InOrder, in_rounds
-from coevolve.stages.train.pass_sharing import copy_weights, in_training
+from coevolve.stages.train.parallel_grpo import copy_weights, in_training
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Tokens
 from coevolve.stages.train.saving import save_learned

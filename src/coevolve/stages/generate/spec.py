@@ -1,7 +1,7 @@
 """Specs, the output of a generator: the tools that a task must use, in order, as JSON between two tags; and their prompts.
 
 A spec holds tool names, which all environments have; exploring adds arguments, worlds and words. So small and large models write
-the same format. Only ``json.loads`` reads it. A prompt asks to vary a task, given the agent's success at it and the tools that the
+the same format. Only a reader of JSON reads it. A prompt asks to vary a task, given the agent's success at it and the tools that the
 dataset seldom uses.
 """
 
@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from coevolve.core.hashing import content_hash
 from coevolve.core.learnability import Record
@@ -38,11 +40,16 @@ PARTS = 8  # a share of solved attempts is rounded to so many parts
 class Spec:
     """``goals``: tools to call once each, in order; ``ask``: a lookup whose answer the task asks for at the end, or None."""
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     goals: tuple[str, ...]
     ask: str | None = None
 
     def __str__(self) -> str:
         return f"{OPEN}{json.dumps({'goals': list(self.goals), 'ask': self.ask})}{CLOSE}"
+
+
+READER = TypeAdapter(Spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +85,15 @@ def parse(text: str, tools: Tools) -> Spec | str:
     if not opened or not closed:
         return UNREADABLE
     try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
+        spec = READER.validate_json(body)
+    except ValidationError:
         return UNREADABLE
-    if not isinstance(value, dict) or set(value) - {"goals", "ask"}:
-        return UNREADABLE
-    goals, ask = value.get("goals"), value.get("ask")
-    if not isinstance(goals, list) or not all(isinstance(goal, str) for goal in goals):
-        return UNREADABLE
-    if not (ask is None or isinstance(ask, str)) or len(goals) > tools.most or len(set(goals)) < len(goals):
-        return UNREADABLE
-    if not goals and ask is None:
+    goals, ask = spec.goals, spec.ask
+    if len(goals) > tools.most or len(set(goals)) < len(goals) or (not goals and ask is None):
         return UNREADABLE
     if set(goals) - set(tools.goals) or (ask is not None and ask not in tools.lookups):
         return UNKNOWN
-    return Spec(tuple(goals), ask)
+    return spec
 
 
 def named(names: Collection[str], tools: Tools) -> Spec | None:

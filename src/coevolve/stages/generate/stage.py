@@ -24,7 +24,7 @@ from coevolve.environments.fingerprint import open_environment
 from coevolve.policies import adapted
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
-from coevolve.stages.generate.iteration import Generated, GeneratorContext, Plan, generate
+from coevolve.stages.generate.iteration import Generated, Plan, generate
 from coevolve.stages.generate.rewards import effective
 from coevolve.stages.generator.tiny_generator import NONE
 from coevolve.stages.schema import Params
@@ -40,8 +40,9 @@ def main(params: Params, t: int) -> None:
         write_summary(StageSummary("generate", t, {}))
         return
     environment = open_environment(params.environment)
-    shared = Shared(params.train, params.policy, params.launch)
     with claim(scratch() / "generate" / scratch_key("generate", t, params)) as folder:
+        # two models play one after the other, and vLLM would not release its memory between them
+        acting = params.policy.model_copy(update={"backend": "transformers"})
         plan = Plan(
             seed=params.seed,
             t=t,
@@ -52,11 +53,12 @@ def main(params: Params, t: int) -> None:
             folder=Paths.generator(t),
             first=Paths.generator(0),
             scratch=folder,
+            environment=environment,
+            limits=Limits.of(params.policy),
+            open=partial(playing, config=acting, temperature=config.temperature),
+            shared=Shared(params.train, params.policy, params.launch),
         )
-        # two models play one after the other, and vLLM would not release its memory between them
-        acting = params.policy.model_copy(update={"backend": "transformers"})
-        opened = partial(playing, config=acting, temperature=config.temperature)
-        generated = generate(plan, config, GeneratorContext(environment, Limits.of(params.policy), opened, shared))
+        generated = generate(plan, config)
         write_jsonl(Paths.specs(t), generated.new)
         adapted.write(Paths.generator(t + 1), Paths.generator(t), generated.learned)
         stage_summary = summary(t, generated, in_effect().name)

@@ -1,26 +1,18 @@
-"""Choose preference pairs, a success over a failure or a failure close to success over a worse one, and check them.
-
-The check by Great Expectations is the last gate before training.
-"""
+"""Choose preference pairs: a success over a failure, or a failure close to success over a worse one."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
-from coevolve.core.expectations import ExpectationOutcome, Suites, Wanted, among, between, hashed, quarantined
 from coevolve.core.hashing import content_hash
 from coevolve.core.records import Pair
 from coevolve.core.seeding import rng_for
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import Trajectory
 from coevolve.stages.pairs.config import Pairs
-from coevolve.stages.pairs.rehearse import Rehearsal
 
 # kinds of pairs: the player of the chosen episode, and of the failed one (the agent in training or the failure agent)
 EXPERT, OWN = "expert_target", "success_target"
 EXPERT_HARD, OWN_HARD = "expert_hard", "success_hard"
 AMONG = "failure_failure"  # both failed
-KINDS = (EXPERT, OWN, EXPERT_HARD, OWN_HARD, AMONG)
 
 
 def choose(
@@ -28,7 +20,8 @@ def choose(
     references: Mapping[str, Trajectory],
     ranks: Mapping[str, float],
     config: Pairs,
-    plan: Rehearsal,
+    seed: int,
+    iteration: int,
     hard: Sequence[Trajectory] = (),
 ) -> list[Pair]:
     """Pairs of a success over a failure at the same task, at most ``config.per_task`` for each task.
@@ -48,7 +41,7 @@ def choose(
         # an episode that was cut off can fail with the calls of a success
         close = _failures(by_failure_agent.get(task, []), ranks, 1.0 - config.margin, right)
         usual = _failures(by_agent[task], ranks, 1.0 - config.margin, [*right, *close])
-        rng = rng_for("pairs", plan.seed, plan.iteration, task)
+        rng = rng_for("pairs", seed, iteration, task)
         chosen, usual_failures, hard_failures = (list(group.values()) for group in (right, usual, close))
         for shuffled in (chosen, usual_failures, hard_failures):
             rng.shuffle(shuffled)
@@ -58,11 +51,13 @@ def choose(
         for number, failure in enumerate(failures if chosen else []):
             success = chosen[number % len(chosen)]
             kinds = (EXPERT, EXPERT_HARD) if expert and success is expert[0] else (OWN, OWN_HARD)
-            pairs.append(_pair(success, failure, kinds[number < len(hard_failures)], plan.iteration, ranks))
+            pairs.append(_pair(success, failure, kinds[number < len(hard_failures)], iteration, ranks))
     return pairs
 
 
-def contrast(failures: Sequence[Trajectory], ranks: Mapping[str, float], config: Pairs, plan: Rehearsal) -> list[Pair]:
+def contrast(
+    failures: Sequence[Trajectory], ranks: Mapping[str, float], config: Pairs, seed: int, iteration: int
+) -> list[Pair]:
     """Pairs of a failure over another at the same task, ranked ``config.margin`` or more below; at most ``config.per_task``.
 
     The best failure is paired with the worst, the second best with the second worst and so on; ties are in random order.
@@ -71,12 +66,12 @@ def contrast(failures: Sequence[Trajectory], ranks: Mapping[str, float], config:
     pairs = []
     for task, episodes in sorted(by_task(failures).items()):
         ordered = list(_failures(episodes, ranks, 1.0, {}).values())
-        rng_for("pairs among failures", plan.seed, plan.iteration, task).shuffle(ordered)
+        rng_for("pairs among failures", seed, iteration, task).shuffle(ordered)
         ordered.sort(key=lambda failure: -ranks[failure.trajectory_id])
         for number in range(min(len(ordered) // 2, config.per_task)):
             better, worse = ordered[number], ordered[-1 - number]
             if ranks[worse.trajectory_id] <= ranks[better.trajectory_id] - config.margin:
-                pairs.append(_pair(better, worse, AMONG, plan.iteration, ranks))
+                pairs.append(_pair(better, worse, AMONG, iteration, ranks))
     return pairs
 
 
@@ -111,79 +106,3 @@ def _pair(chosen: Trajectory, rejected: Trajectory, kind: str, iteration: int, r
     pair_id = content_hash([chosen.task_id, iteration, *names])
     close = ranks[chosen.trajectory_id] if kind == AMONG else 1.0
     return Pair(pair_id, chosen.task_id, iteration, kind, *names, ranks[rejected.trajectory_id], close)
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """``pairs`` passed the check; ``quarantine`` holds the others, each with the expectations that it broke."""
-
-    pairs: list[Pair]
-    quarantine: list[dict[str, Any]]
-    outcomes: list[ExpectationOutcome]
-
-
-def expectations() -> Wanted:
-    """The expectations that a pair must meet."""
-    return {
-        "id is a content hash": hashed("pair_id"),
-        "is no copy": among("copy", False),
-        "both episodes exist": among("episodes", 2),
-        "both episodes are of the pair's task": among("of_its_task", True),
-        "the agent wrote every assistant message": among("own_words", True),
-        "its kind is known": among("kind", *KINDS),
-        "the chosen episode succeeds, except in pairs of two failures": among("chosen_is_right", True),
-        "the rejected one fails": among("rejected_succeeds", False),
-        "their calls differ": among("same_calls", False),
-        "the rejected one has a rank": between("closeness", 0.0, 1.0),
-        "the chosen one has a rank": between("chosen_closeness", 0.0, 1.0),
-        "the rejected one is far enough from the chosen": among("far", True),
-    }
-
-
-def check(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory], margin: float) -> Checked:
-    """Check ``pairs`` of ``episodes``, given by id."""
-    outcomes = Suites(None).run("pairs", describe(pairs, episodes, margin), expectations()) if pairs else []
-    quarantine = quarantined(outcomes, [asdict(pair) for pair in pairs])
-    broken = {entry["row"] for entry in quarantine}
-    return Checked([pair for row, pair in enumerate(pairs) if row not in broken], quarantine, outcomes)
-
-
-def describe(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory], margin: float) -> list[dict[str, Any]]:
-    """The facts that expectations look at, one row per pair. ``far``: the ranks differ by ``margin`` or more."""
-    seen: set[tuple[str, str]] = set()
-    rows = []
-    for pair in pairs:
-        chosen, rejected = episodes.get(pair.chosen), episodes.get(pair.rejected)
-        both = [episode for episode in (chosen, rejected) if episode]
-        rows.append(
-            {
-                "pair_id": pair.pair_id,
-                "copy": (pair.chosen, pair.rejected) in seen,
-                "episodes": len(both),
-                "of_its_task": all(episode.task_id == pair.task_id for episode in both),
-                # training learns from assistant messages: if they outnumber the replies, the environment wrote some of them
-                "own_words": all(
-                    sum(message["role"] == "assistant" for message in episode.messages) == len(episode.tokens)
-                    for episode in both
-                ),
-                "kind": pair.kind,
-                "chosen_is_right": bool(chosen and is_success(chosen.score) != (pair.kind == AMONG)),
-                "rejected_succeeds": bool(rejected and is_success(rejected.score)),
-                "same_calls": len(both) == 2 and len(distinct(both)) == 1,
-                "closeness": pair.closeness,
-                "chosen_closeness": pair.chosen_closeness,
-                "far": pair.closeness <= pair.chosen_closeness - margin,
-            }
-        )
-        seen.add((pair.chosen, pair.rejected))
-    return rows
-
-
-def report(checked: Checked, name: str) -> str:
-    """The check as a Markdown page."""
-    lines = [f"# {name}", "", f"{len(checked.pairs)} pairs; {len(checked.quarantine)} are in quarantine.", ""]
-    lines += ["| expectation | outcome |", "|---|---|"]
-    for outcome in checked.outcomes:
-        result = "holds" if outcome.success else f"{len(outcome.rows)} rows"
-        lines.append(f"| {outcome.name} | {result} |")
-    return "\n".join(lines) + "\n"

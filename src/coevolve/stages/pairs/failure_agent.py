@@ -14,10 +14,10 @@ from coevolve.core.seeding import derive_seed
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import Trajectory
 from coevolve.policies import adapted
-from coevolve.stages.pairs.choose import Checked, check, contrast
+from coevolve.stages.pairs.choose import contrast
 from coevolve.stages.pairs.closeness import Failure, ranked
 from coevolve.stages.pairs.config import FailureAgent, Pairs
-from coevolve.stages.pairs.rehearse import PairsContext
+from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.train.dpo import Dpo
 from coevolve.stages.train.learner import Job, NothingToLearn, Shared
 
@@ -53,7 +53,7 @@ def begun(folder: Path, first: Path, agent: Path, config: FailureAgent, shared: 
 class Evolved:
     """The failure agent after an iteration, in ``folder``: its episodes ``before`` and ``after`` learning, and its ``failures``.
 
-    ``checked`` holds the pairs that it learned from and ``figures`` the metrics of the steps. ``reason`` says why it did not
+    ``pairs`` are those that it learned from and ``figures`` the metrics of the steps. ``reason`` says why it did not
     learn.
     """
 
@@ -61,14 +61,14 @@ class Evolved:
     before: Sequence[Trajectory] = ()
     after: Sequence[Trajectory] = ()
     failures: Failures = field(default_factory=dict)
-    checked: Checked = field(default_factory=lambda: Checked([], [], []))
+    pairs: Sequence[Pair] = ()
     figures: Figures = ()
     reason: str = ""
 
 
 def evolve(
     rival: Rival,
-    context: PairsContext,
+    rehearsal: Rehearsal,
     played: Sequence[Trajectory],
     failures: Failures,
     judge: Callable[[Sequence[Trajectory]], dict[str, Failure]],
@@ -78,20 +78,20 @@ def evolve(
 
     ``played`` are the agent's episodes and ``failures`` the failures among them; ``judge`` finds the failures among others.
     """
-    plan, config = context.plan, rival.config
+    config = rival.config
     failed = {episode.trajectory_id: episode for episode in played if episode.trajectory_id in failures}
     failed_tasks = {episode.task_id for episode in failed.values()}
-    tasks = [task for task in plan.tasks if task.task_id in failed_tasks]
+    tasks = [task for task in rehearsal.tasks if task.task_id in failed_tasks]
     evolved = Evolved(rival.folder)
     if not tasks:
         return replace(evolved, reason="the agent in training failed at no task that has a reference")
 
     def opened(folder: Path) -> Path:
-        return adapted.opened(folder, plan.scratch / "merged", rival.shared.policy.dtype)
+        return adapted.opened(folder, rehearsal.scratch / "merged", rival.shared.policy.dtype)
 
     parent = opened(rival.folder)
     if config.start == "own":
-        before = context.play(parent, tasks, config.episodes, "failures")
+        before = rehearsal.play(parent, tasks, config.episodes, "failures")
         evolved = replace(evolved, before=before, failures=judge(before))
     else:  # both are the same model: the agent's episodes count as the failure agent's
         before = [episode for episode in played if episode.task_id in failed_tasks]
@@ -103,18 +103,18 @@ def evolve(
         episode.trajectory_id: episode for episode in evolved.before if episode.trajectory_id in evolved.failures
     }
     ranks = ranked({**failures, **evolved.failures})
-    pairs = contrast(list(failed.values()), ranks, section, plan)
-    evolved = replace(evolved, checked=check(pairs, failed, section.margin))
+    pairs = contrast(list(failed.values()), ranks, section, rehearsal.seed, rehearsal.iteration)
+    evolved = replace(evolved, pairs=pairs)
     try:
-        folder, figures = learned(rival, context, parent, evolved.checked.pairs, list(failed.values()))
+        folder, figures = learned(rival, rehearsal, parent, pairs, list(failed.values()))
     except NothingToLearn as error:
         return replace(evolved, reason=str(error))
-    after = context.play(opened(folder), tasks, config.hard_episodes, "hard negatives")
+    after = rehearsal.play(opened(folder), tasks, config.hard_episodes, "hard negatives")
     return replace(evolved, folder=folder, after=after, failures={**evolved.failures, **judge(after)}, figures=figures)
 
 
 def learned(
-    rival: Rival, context: PairsContext, parent: Path, pairs: Sequence[Pair], episodes: Sequence[Trajectory]
+    rival: Rival, rehearsal: Rehearsal, parent: Path, pairs: Sequence[Pair], episodes: Sequence[Trajectory]
 ) -> tuple[Path, Figures]:
     """Train the model directory ``parent`` on ``pairs`` of ``episodes``, unless a killed run has finished the training.
 
@@ -123,8 +123,8 @@ def learned(
     from coevolve.stages.train.dpo_trainer import prefer
     from coevolve.stages.train.offline import Batch
 
-    plan, config = context.plan, rival.config
-    folder, done = plan.scratch / "agent", plan.scratch / "learned.jsonl"
+    config = rival.config
+    folder, done = rehearsal.scratch / "agent", rehearsal.scratch / "learned.jsonl"
     if not done.exists():
         # with the failure agent's own settings, and in a single process
         steps = {"steps": config.steps, "save_steps": config.save_steps, "anchor": "parent", "keep_base": 0.0}
@@ -132,21 +132,21 @@ def learned(
         train, policy, machines = rival.shared.train, rival.shared.policy, rival.shared.launch
         shared = Shared(train.model_copy(update=steps), policy, machines.model_copy(update=launch))
         job = Job(
-            iteration=plan.iteration,
-            seed=derive_seed(plan.seed, "failure agent"),
+            iteration=rehearsal.iteration,
+            seed=derive_seed(rehearsal.seed, "failure agent"),
             parent=parent,
-            tasks=plan.tasks,
-            policy=plan.scratch / "learned",
-            trajectories=plan.scratch / "none",
-            metrics=plan.scratch / "none",
-            scratch=plan.scratch / "learning",
+            tasks=rehearsal.tasks,
+            policy=rehearsal.scratch / "learned",
+            trajectories=rehearsal.scratch / "none",
+            metrics=rehearsal.scratch / "none",
+            scratch=rehearsal.scratch / "learning",
             base=rival.base,
             pairs=pairs,
             rehearsals=episodes,
         )
         dpo = Dpo(learning_rate=config.learning_rate, beta=config.beta, sft_weight=0.0)
         batch = Batch(config.batch, "pairs.failure_agent.batch")
-        figures = prefer(dpo, shared, context.environment, job, batch, f"failure agent {plan.iteration}")
+        figures = prefer(dpo, shared, rehearsal.environment, job, batch, f"failure agent {rehearsal.iteration}")
         adapted.write(folder, rival.folder, job.policy)
         write_jsonl(done, figures)
     return folder, [row for _, row in read_jsonl_objects(done)]

@@ -13,7 +13,6 @@ from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories, write_trajectories
 from coevolve.environments.environment import Environment
-from coevolve.environments.mixture import shares_of
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits, RolloutRequest, rollout
@@ -28,21 +27,17 @@ Play = Callable[[Path, Sequence[RolloutRequest]], list[Trajectory]]
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """The ``tasks`` of an iteration to play, and the attempts ``before``; ``scratch`` is the folder of this rehearsal."""
+    """The ``tasks`` of an iteration to play, and the attempts ``before``.
+
+    ``scratch`` is the folder of this rehearsal, and ``open`` opens a model directory as a policy.
+    """
 
     seed: int
     iteration: int
     tasks: Sequence[Task]
     before: Sequence[Attempt]
     scratch: Path
-
-
-@dataclass(frozen=True)
-class PairsContext:
-    """What agents need to play: the tasks are in ``plan``; ``open`` opens a model directory as a policy."""
-
     environment: Environment
-    plan: Rehearsal
     limits: Limits
     open: Callable[[Path], AbstractContextManager[Policy | Replicas]]
 
@@ -51,16 +46,15 @@ class PairsContext:
 
         Each step's episodes go to a file in the scratch folder, so that a killed rehearsal continues after its last complete step.
         """
-        plan = self.plan
         trajectories: list[Trajectory] = []
-        records = recorded({}, plan.before)
+        records = recorded({}, self.before)
         count = config.steps * config.tasks_per_step * config.group_size
         with self._player(model, count, "pairs") as play:
             for step in range(config.steps):
-                now = Step.of(plan.seed, plan.iteration, step, config.tasks_per_step, shares_of(self.environment))
-                tasks = islice(stream(plan.tasks, records, config, now), config.tasks_per_step)
-                wanted = requests(enumerate(tasks), config.group_size, plan.seed, plan.iteration, step)
-                played = play(plan.scratch / f"{step}.parquet", wanted)
+                now = Step(self.seed, self.iteration, step, config.tasks_per_step)
+                tasks = islice(stream(self.tasks, records, config, now), config.tasks_per_step)
+                wanted = requests(enumerate(tasks), config.group_size, self.seed, self.iteration, step)
+                played = play(self.scratch / f"{step}.parquet", wanted)
                 records = recorded(records, attempts(played))
                 trajectories += played
         return trajectories
@@ -70,23 +64,22 @@ class PairsContext:
 
         They go to the scratch folder in parts, so that a killed run continues after its last complete part.
         """
-        plan = self.plan
         wanted = []
         for number in range(count):
             sample, index = divmod(number, len(tasks))
-            seed = derive_seed(plan.seed, phase, plan.iteration, index, sample)
-            wanted.append(RolloutRequest(tasks[index], seed, plan.iteration, 0, index, sample))
+            seed = derive_seed(self.seed, phase, self.iteration, index, sample)
+            wanted.append(RolloutRequest(tasks[index], seed, self.iteration, 0, index, sample))
         with self._player(model, count, phase) as play:
             return [
                 trajectory
                 for part, start in enumerate(range(0, count, PART))
-                for trajectory in play(plan.scratch / phase / f"{part}.parquet", wanted[start : start + PART])
+                for trajectory in play(self.scratch / phase / f"{part}.parquet", wanted[start : start + PART])
             ]
 
     @contextmanager
     def _player(self, model: Path, count: int, phase: str) -> Iterator[Play]:
         """A function that returns the episodes in a file, or plays them and writes it, with a progress bar of ``count`` episodes."""
-        with self.open(model) as policy, bar(count, f"{phase} {self.plan.iteration}", "episodes") as progress:
+        with self.open(model) as policy, bar(count, f"{phase} {self.iteration}", "episodes") as progress:
 
             def play(file: Path, wanted: Sequence[RolloutRequest]) -> list[Trajectory]:
                 if file.exists():

@@ -8,34 +8,75 @@ hard.parquet. All are empty for a learner that plays by itself. After a kill, a 
 """
 
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.attempts import read_visits
-from coevolve.core.io import read_tasks, write_jsonl, write_text
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import read_tasks, write_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
+from coevolve.core.records import Pair
 from coevolve.core.scratch import claim, scratch
-from coevolve.core.stage_summary import FAILURE_IDLE, StageSummary, write_summary
+from coevolve.core.stage_summary import (
+    FAILURE_DISTINCT,
+    FAILURE_IDLE,
+    FAILURE_SUCCESS,
+    StageSummary,
+    timeouts,
+    write_summary,
+)
+from coevolve.core.success import is_success
 from coevolve.core.trajectories import Trajectory, write_trajectories
 from coevolve.environments.fingerprint import open_environment
 from coevolve.policies import adapted
 from coevolve.policies.loading import playing, prepare_players
 from coevolve.rollout import Limits
-from coevolve.stages.pairs.choose import Checked, report
-from coevolve.stages.pairs.failure_agent import begun
-from coevolve.stages.pairs.make import THEIRS, Made, make, summary
-from coevolve.stages.pairs.rehearse import PairsContext, Rehearsal
+from coevolve.stages.pairs.choose import by_task, choose, distinct
+from coevolve.stages.pairs.closeness import Failure, closeness, failures, ranked
+from coevolve.stages.pairs.config import Pairs
+from coevolve.stages.pairs.failure_agent import Evolved, Rival, begun, evolve
+from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.schema import Params
+from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Shared
+from coevolve.stages.train.reference_tokens import replayed
 from coevolve.tracking.journal import FAILURE, start
+
+Figures = dict[str, int | float | None]
+
+CLOSE, IDLE = "closeness of failures", "failures that do nothing"
+HARD = "closeness of hard negatives"
+# the failure agent's figures, after it has learned
+THEIRS = "closeness of the failure agent"
+EPISODES, TOKENS = "failure agent episodes", "failure agent tokens"  # played and generated
+LEARNED = ("margin", "accuracy", "chosen")  # metrics of its last step
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The ``pairs`` and their episodes.
+
+    ``failures`` are those of the rehearsals, by trajectory id. ``hard`` are the hard negatives of the failure agent, if it plays.
+    """
+
+    pairs: Sequence[Pair] = ()
+    rehearsals: Sequence[Trajectory] = ()
+    references: Sequence[Trajectory] = ()
+    failures: Mapping[str, Failure] = field(default_factory=dict)
+    hard: Sequence[Trajectory] = ()
+    evolved: Evolved | None = None
 
 
 def main(params: Params, t: int) -> None:
     if not params.by_pairs:
-        _write(t)
+        _write(t, Made())
+        write_summary(StageSummary("pairs", t, {}))
         return
     prepare_players()
     environment = open_environment(params.environment)
@@ -43,43 +84,107 @@ def main(params: Params, t: int) -> None:
     before = read_visits(Paths.attempts(t))
     shared = Shared(params.train, params.policy, params.launch)
     with claim(scratch() / "pairs" / scratch_key("pairs", t, params)) as folder:
-        plan = Rehearsal(params.seed, t, tasks, before, folder)
         play = partial(playing, config=params.policy, temperature=params.train.temperature)
-        context = PairsContext(environment, plan, Limits.of(params.policy), play)
+        rehearsal = Rehearsal(params.seed, t, tasks, before, folder, environment, Limits.of(params.policy), play)
         config = params.pairs.failure_agent
         first, agent, start_folder = Paths.policy(0), Paths.policy(t), folder / "failure agent"
         rival = begun(Paths.failure(t), first, agent, config, shared, start_folder) if params.pairs.hard else None
-        result = make(Paths.policy(t), context, params.train, params.pairs, rival)
-        _track(params, t, result, _write(t, result, in_effect().name))
+        result = make(Paths.policy(t), rehearsal, params.train, params.pairs, rival)
+        _write(t, result)
+        write_summary(stage_summary := summary(t, result, in_effect().name))
+        _track(params, t, result, stage_summary)
         shutil.rmtree(folder)
 
 
-def _write(t: int, result: Made | None = None, arithmetic: str = "") -> StageSummary:
-    """Write the folder of iteration ``t``, the failure agent after it, and the stage's summary, which is returned.
+def make(policy: Path, rehearsal: Rehearsal, config: Train, section: Pairs, rival: Rival | None = None) -> Made:
+    """Let the model directory ``policy`` and its ``rival``, if there is one, play; rank their failures and choose pairs.
 
-    Without a ``result``, for learners without pairs, the folder has no pairs, the failure agent stays, and the summary is empty.
+    Raises a CoevolveError if no reference succeeds: failures are ranked against references.
     """
-    pairs = result or Made()
-    folder, evolved = Paths.pairs(t), pairs.evolved
+    environment, tasks = rehearsal.environment, rehearsal.tasks
+    references = replayed(environment, tasks, rehearsal.limits)
+    if not references:
+        raise CoevolveError(
+            f"train.learner: {config.learner} needs references that solve their tasks in a replay, but none of the "
+            f"{len(tasks)} tasks of iteration {rehearsal.iteration} of {environment.name} has one; set train.learner: grpo"
+        )
+    played = rehearsal.rehearse(policy, config)
+    judge = partial(failures, environment, tasks, references)
+    failed = judge(played)
+    ranks, hard, evolved = ranked(failed), [], None
+    if rival:
+        evolved = evolve(rival, rehearsal, played, failed, judge, section)
+        ranks |= ranked(evolved.failures)
+        closest = rival.config.closeness
+        hard = [episode for episode in evolved.after if ranks.get(episode.trajectory_id, -1.0) >= closest]
+    pairs = choose(played, references, ranks, section, rehearsal.seed, rehearsal.iteration, hard)
+    return Made(pairs, played, list(references.values()), failed, hard, evolved)
+
+
+def _write(t: int, made: Made) -> None:
+    """Write the folder of iteration ``t`` and the failure agent after it. A learner without pairs has an empty folder."""
+    folder, evolved = Paths.pairs(t), made.evolved
     shutil.rmtree(folder, ignore_errors=True)
-    episodes = {"rehearsals": pairs.rehearsals, "references": pairs.references, "hard": pairs.hard}
-    _write_pairs(folder, pairs.checked, f"Pairs of iteration {t}", episodes)
+    episodes = {"rehearsals": made.rehearsals, "references": made.references, "hard": made.hard}
+    write_jsonl(folder / "pairs.jsonl", made.pairs)
     if evolved:
-        episodes = {"before": evolved.before, "after": evolved.after}
-        _write_pairs(folder / "failure", evolved.checked, f"Pairs of failures of iteration {t}", episodes)
+        write_jsonl(folder / "failure/pairs.jsonl", evolved.pairs)
         write_jsonl(folder / "failure/metrics.jsonl", evolved.figures)
-    adapted.write(Paths.failure(t + 1), evolved.folder if evolved else Paths.failure(t))
-    stage_summary = summary(t, result, arithmetic)
-    write_summary(stage_summary)
-    return stage_summary
-
-
-def _write_pairs(folder: Path, checked: Checked, title: str, episodes: Mapping[str, Sequence[Trajectory]]) -> None:
-    write_jsonl(folder / "pairs.jsonl", checked.pairs)
-    write_jsonl(folder / "quarantine.jsonl", checked.quarantine)
-    write_text(folder / "report.md", report(checked, title))
+        episodes |= {"failure/before": evolved.before, "failure/after": evolved.after}
     for name, trajectories in episodes.items():
         write_trajectories(folder / f"{name}.parquet", trajectories)
+    adapted.write(Paths.failure(t + 1), evolved.folder if evolved else Paths.failure(t))
+
+
+def summary(t: int, result: Made, arithmetic: str) -> StageSummary:
+    """The summary of iteration ``t``."""
+    pairs = result.pairs
+    kinds = Counter(pair.kind for pair in pairs)
+    tasks = {trajectory.task_id for trajectory in result.rehearsals}
+    failures = list(result.failures.values())
+    figures: Figures = {
+        "pairs": len(pairs),
+        **{f"pairs: {kind}": count for kind, count in sorted(kinds.items())},
+        "tasks without a pair": len(tasks - {pair.task_id for pair in pairs}),
+        CLOSE: _closeness(failures),
+        IDLE: _idle(failures),
+    }
+    costs: list[str] = []
+    notes: list[str] = []
+    if evolved := result.evolved:
+        figures |= _failure_agent(evolved, result.hard)
+        notes = [f"the failure agent did not learn: {evolved.reason}"] if evolved.reason else []
+        notes += timeouts(episode.stop_reason for episode in (*evolved.before, *evolved.after))
+        costs = [EPISODES, TOKENS]
+    return StageSummary("pairs", t, figures, ["pairs"], costs, notes, arithmetic)
+
+
+def _failure_agent(evolved: Evolved, hard: Sequence[Trajectory]) -> Figures:
+    """Figures of the failure agent; None if there are no episodes to measure."""
+    failed = [episode for episode in evolved.after if episode.trajectory_id in evolved.failures]
+    failures = [evolved.failures[episode.trajectory_id] for episode in failed]
+    successes = [is_success(episode.score) for episode in evolved.after if episode.counts]
+    last = evolved.figures[-1] if evolved.figures else {}
+    return {
+        "pairs of failures": len(evolved.pairs),
+        "hard negatives": len(hard),
+        HARD: _closeness([evolved.failures[episode.trajectory_id] for episode in hard]),
+        THEIRS: _closeness(failures),
+        FAILURE_IDLE: _idle(failures),
+        FAILURE_SUCCESS: fmean(successes) if successes else None,
+        FAILURE_DISTINCT: sum(map(len, map(distinct, by_task(failed).values()))) / len(failed) if failed else None,
+        **{f"failure agent {name}": last.get(name) for name in LEARNED},
+        EPISODES: len(evolved.before) + len(evolved.after),
+        TOKENS: sum(sum(episode.tokens) for episode in (*evolved.before, *evolved.after)),
+    }
+
+
+def _closeness(failures: Sequence[Failure]) -> float | None:
+    return fmean(map(closeness, failures)) if failures else None
+
+
+def _idle(failures: Sequence[Failure]) -> float | None:
+    return fmean(failure.idle for failure in failures) if failures else None
 
 
 def _track(params: Params, t: int, result: Made, summary: StageSummary) -> None:

@@ -33,7 +33,7 @@ def table(summary: Summary) -> str:
         "Budget: " + ", ".join(f"{number(value)} {name}" for name, value in summary.budget.items()),
         *summary.notes,
         f"Run {summary.run}, computed by {summary.arithmetic}",
-        "See also: report/index.html, `coevolve ui` (MLflow), data/*/validation/report.md, "
+        "See also: report/index.html, `coevolve ui` (MLflow), data/*/data_docs/index.html, "
         "`dvc exp show --only-changed --drop '.*/.*'`",
     ]
     return "\n".join(lines)

@@ -4,13 +4,9 @@ CoEvolve (arXiv 2604.15840): within one training step, the K trajectories of a t
 """
 
 from collections import deque
-from typing import TYPE_CHECKING
 
-from coevolve.stages.signals.kind import GROUPS, Firing, Kind, examples, moment
-
-if TYPE_CHECKING:
-    from coevolve.stages.signals.config import Signals
-    from coevolve.stages.signals.table import Visit
+from coevolve.stages.signals.config import Signals
+from coevolve.stages.signals.kind import GROUPS, Firing, Kind, Visit, examples, moment
 
 
 def boundary(size: int, successes: int) -> bool:
@@ -21,12 +17,12 @@ def boundary(size: int, successes: int) -> bool:
 class Boundary:
     """See ``coevolve.stages.signals.kind.TaskRule``. The weakness is the share of failures in the latest visit."""
 
-    def __init__(self, config: "Signals") -> None:
+    def __init__(self, config: Signals) -> None:
         self._mixed: deque[Visit] = deque(maxlen=GROUPS)
         self._latest: Visit | None = None
         self._firings = self._visits = 0
 
-    def see(self, visit: "Visit") -> None:
+    def see(self, visit: Visit) -> None:
         self._latest = visit
         self._visits += visit.current
         if visit.current and boundary(visit.attempt.size, visit.attempt.successes):

@@ -4,26 +4,21 @@
 same rules work on tables of any size.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from itertools import groupby
 
 from coevolve.core.hashing import content_hash
-from coevolve.core.mixtures import shares
 from coevolve.core.records import Signal
-from coevolve.core.task import Task
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.kind import Firing, Kind
 from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.table import Table
 
 
-def extract(
-    table: Table, iteration: int, config: Signals, environments: Mapping[str, Collection[str]] | None = None
-) -> Iterator[Signal]:
+def extract(table: Table, iteration: int, config: Signals) -> Iterator[Signal]:
     """The signals of ``config.kinds`` in ``table``: task by task, at most one per kind, then the signals about patterns.
 
-    ``environments`` holds the ids of each environment's tasks; with it, patterns are counted separately for each
-    environment. Kinds come in the order of the registry. The same input gives the same signals in the same order.
+    Kinds come in the order of the registry. The same input gives the same signals in the same order.
     """
     kinds = [kind for name, kind in KINDS.items() if name in config.kinds]
     task_kinds = [(kind, kind.of_task) for kind in kinds if kind.of_task]
@@ -35,25 +30,14 @@ def extract(
         for kind, rule in rules:
             if finding := rule.finding():
                 yield _signal(kind, iteration, task_id, finding)
-    tables = {name: table.of(tasks) for name, tasks in environments.items()} if environments else {"": table}
     for kind in kinds:
-        for name, part in tables.items():
-            for finding in kind.of_table(part, config) if kind.of_table else ():
-                yield _signal(kind, iteration, None, finding, name)
+        for finding in kind.of_table(table, config) if kind.of_table else ():
+            yield _signal(kind, iteration, None, finding)
 
 
-def task_ids(tasks: Sequence[Task], environment: str) -> dict[str, list[str]] | None:
-    """The ids of each environment's ``tasks``, if ``environment`` is a mixture."""
-    names = shares(environment)
-    ids = {name: [task.task_id for task in tasks if task.environment == name] for name in names}
-    return ids if len(ids) > 1 else None
-
-
-def _signal(kind: Kind, iteration: int, task_id: str | None, finding: Firing, environment: str = "") -> Signal:
+def _signal(kind: Kind, iteration: int, task_id: str | None, finding: Firing) -> Signal:
     return Signal(
-        signal_id=content_hash(
-            [kind.name, iteration, task_id, finding.pattern, *([environment] if environment else [])]
-        ),
+        signal_id=content_hash([kind.name, iteration, task_id, finding.pattern]),
         kind=kind.name,
         iteration=iteration,
         task_id=task_id,

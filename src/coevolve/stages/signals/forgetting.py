@@ -7,27 +7,23 @@ a visit, which is the boundary signal.
 """
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from coevolve.core.success import is_success
-from coevolve.stages.signals.kind import GROUPS, Firing, Kind, examples, moment
-
-if TYPE_CHECKING:
-    from coevolve.stages.signals.config import Signals
-    from coevolve.stages.signals.table import Visit
+from coevolve.stages.signals.config import Signals
+from coevolve.stages.signals.kind import GROUPS, Firing, Kind, Visit, examples, moment
 
 
 class Forgetting:
     """See ``coevolve.stages.signals.kind.TaskRule``. The time per visit does not depend on the window."""
 
-    def __init__(self, config: "Signals") -> None:
+    def __init__(self, config: Signals) -> None:
         self._window = config.window
         self._recent: deque[Visit] = deque(maxlen=config.window)
         self._since = config.window  # attempts since the last success
         self._forgotten: list[Visit] = []  # the window of the last firing
         self._firings = self._visits = 0
 
-    def see(self, visit: "Visit") -> None:
+    def see(self, visit: Visit) -> None:
         self._recent.append(visit)
         self._visits += visit.current
         self._since += 1

@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from coevolve.stages.signals.kind import EXAMPLES, Firing, Kind
+from coevolve.stages.signals.config import Signals
+from coevolve.stages.signals.kind import EXAMPLES, Firing, Kind, Pattern
 
 if TYPE_CHECKING:
-    from coevolve.stages.signals.config import Signals
-    from coevolve.stages.signals.table import Pattern, Table
+    from coevolve.stages.signals.table import Table
 
 ORDERS = (1, 2)
 
 
-def rare(counts: "Mapping[Pattern, int]", threshold: float) -> "list[Pattern]":
+def rare(counts: Mapping[Pattern, int], threshold: float) -> list[Pattern]:
     """The patterns that are rarer than ``threshold`` percent, rarest first, then by name."""
     total = sum(counts.values())
     # exact arithmetic with the decimal as written: 7 of 2,500 is 0.28 percent, which no float can represent
@@ -27,7 +27,7 @@ def rare(counts: "Mapping[Pattern, int]", threshold: float) -> "list[Pattern]":
     return sorted(below, key=lambda pattern: (counts[pattern], pattern))
 
 
-def findings(table: "Table", config: "Signals") -> Iterator[Firing]:
+def findings(table: "Table", config: Signals) -> Iterator[Firing]:
     """The rare patterns of every order, rarest first. The weakness is the relative distance to the threshold."""
     threshold = config.rare_threshold
     for order in ORDERS:

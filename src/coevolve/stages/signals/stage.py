@@ -1,6 +1,6 @@
 """Stage `signals`: find the agent's weaknesses in the trajectories of iteration t and all earlier attempts.
 
-Reads data/t/trajectories.parquet, data/t/attempts.jsonl and, for the environments of the tasks, data/t/tasks.jsonl.
+Reads data/t/trajectories.parquet and data/t/attempts.jsonl.
 Writes data/t/signals.jsonl, and data/next/attempts.jsonl with the attempts of iteration t added.
 """
 
@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
+from coevolve.core.io import read_jsonl, write_jsonl
 from coevolve.core.learnability import learnability, recorded
 from coevolve.core.paths import Paths
 from coevolve.core.records import Attempt, Signal
 from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.stages.schema import Params
-from coevolve.stages.signals.extract import extract, task_ids
+from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.rare import absence
 from coevolve.stages.signals.table import open_table
@@ -23,9 +23,8 @@ LEARNABILITY = "learnability"
 
 
 def main(params: Params, t: int) -> None:
-    tasks = read_tasks(Paths.tasks(t), params.environment)
     with open_table(Paths.trajectories(t), Paths.attempts(t)) as table:
-        signals = extract(table, t, params.signals, task_ids(tasks, params.environment))
+        signals = extract(table, t, params.signals)
         write_jsonl(Paths.signals(t), signals)
         fired = Counter(signal.kind for signal in read_jsonl(Paths.signals(t), Signal))
         counts = {kind: fired[kind] for kind in KINDS if kind in params.signals.kinds}

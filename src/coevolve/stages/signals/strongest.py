@@ -1,8 +1,8 @@
 """The strongest signals in readable text."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from heapq import nsmallest
-from pathlib import Path
 
 from coevolve.core.io import decode
 from coevolve.core.records import Signal
@@ -30,24 +30,14 @@ def table_lines(signals: Iterable[Signal], words: Mapping[str, str]) -> Iterator
 
 def first_requests(files: Iterable[str], task_ids: Iterable[str]) -> dict[str, str]:
     """The first request of each of ``task_ids`` in local Parquet files of trajectories that hold messages."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
+    import duckdb
 
     words: dict[str, str] = {}
-    wanted = pa.array(sorted(task_ids), pa.string())
+    query = "SELECT task_id, any_value(messages) FROM read_parquet($file) WHERE list_contains($tasks, task_id) GROUP BY task_id"
     for file in files:
-        if not file.endswith(".parquet") or not Path(file).is_file() or len(words) == len(wanted):
-            continue
-        with pq.ParquetFile(file) as table:
-            if not {"task_id", "messages"} <= set(table.schema_arrow.names):
-                continue
-            for batch in table.iter_batches(batch_size=2_000, columns=["task_id", "messages"]):
-                for row in batch.filter(pc.is_in(batch["task_id"], wanted)).to_pylist():
-                    if row["task_id"] not in words and (request := _first(row["messages"])):
-                        words[row["task_id"]] = request
-                if len(words) == len(wanted):
-                    break
+        with suppress(duckdb.Error):  # JSONL, or Parquet without messages
+            rows = duckdb.execute(query, {"file": file, "tasks": list(task_ids)}).fetchall()
+            words = {task: request for task, messages in rows if (request := _first(messages))} | words
     return words
 
 

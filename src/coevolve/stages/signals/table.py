@@ -2,56 +2,32 @@
 
 import os
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.attempts import attempt_of
 from coevolve.core.errors import CoevolveError
-from coevolve.core.hashing import content_hash
 from coevolve.core.io import missing
 from coevolve.core.records import Attempt
 from coevolve.core.success import SUCCESS_THRESHOLD
+from coevolve.stages.signals.kind import Pattern, Visit
 from coevolve.stages.signals.load import Source, find_files, load_episodes, load_history
 
 if TYPE_CHECKING:
     import duckdb
-
-Pattern = tuple[str, ...]  # names of consecutive tools
 
 SHOWN = 4  # most ids of failed, and of passed, trajectories in a visit
 BATCH = 10_000
 PART = 1_000_000  # rows to group at once
 
 
-@dataclass(slots=True)
-class Visit:
-    """An attempt. A ``current`` attempt comes from the file, not from history, and has some trajectory ids."""
-
-    attempt: Attempt
-    current: bool
-    failed: list[str] = field(default_factory=list)
-    passed: list[str] = field(default_factory=list)
-
-
 class Table:
     """A table from ``open_table``. Several iterators may run at the same time, since each has its own cursor."""
 
-    def __init__(self, connection: "duckdb.DuckDBPyConnection", episodes: str = "episodes") -> None:
-        """``episodes`` names the table whose patterns are counted."""
+    def __init__(self, connection: "duckdb.DuckDBPyConnection") -> None:
         self._connection = connection
-        self._episodes = episodes
-
-    def of(self, tasks: Collection[str]) -> "Table":
-        """This table with the patterns of the episodes on these ``tasks`` only."""
-        name = f"episodes_{content_hash(sorted(tasks))}"
-        self._connection.execute(
-            f"CREATE TABLE IF NOT EXISTS {name} AS SELECT * FROM episodes WHERE list_contains($tasks, task_id)",
-            {"tasks": list(tasks)},
-        )
-        return Table(self._connection, name)
 
     def last_iteration(self) -> int:
         """The highest iteration among the trajectories; 0 without trajectories."""
@@ -136,7 +112,7 @@ class Table:
     def _unnested(self, order: int) -> str:
         """A query for every (trajectory_id, p0, p1, …) of ``order`` consecutive names."""
         parts = ", ".join(f"unnest(names[{i + 1}:{i - order}]) AS p{i}" for i in range(order))
-        return f"SELECT trajectory_id, {parts} FROM {self._episodes} WHERE len(names) >= {order}"
+        return f"SELECT trajectory_id, {parts} FROM episodes WHERE len(names) >= {order}"
 
     def _rows(self, query: str, parameters: dict[str, Any] | None = None) -> Iterator[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:

@@ -5,15 +5,11 @@ the paper's kinds fires. After n failures in a row the chance of success is belo
 """
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from coevolve.core.learnability import ENOUGH, ceiling
 from coevolve.core.success import is_success
-from coevolve.stages.signals.kind import Firing, Kind, examples, moment
-
-if TYPE_CHECKING:
-    from coevolve.stages.signals.config import Signals
-    from coevolve.stages.signals.table import Visit
+from coevolve.stages.signals.config import Signals
+from coevolve.stages.signals.kind import Firing, Kind, Visit, examples, moment
 
 VISITS = 2  # latest visits that the rule considers
 
@@ -21,10 +17,10 @@ VISITS = 2  # latest visits that the rule considers
 class Unsolved:
     """See ``coevolve.stages.signals.kind.TaskRule``. The weakness is the certainty of failure, 1 - bound."""
 
-    def __init__(self, config: "Signals") -> None:
+    def __init__(self, config: Signals) -> None:
         self._last: deque[Visit] = deque(maxlen=VISITS)
 
-    def see(self, visit: "Visit") -> None:
+    def see(self, visit: Visit) -> None:
         self._last.append(visit)
 
     def finding(self) -> Firing | None:

@@ -13,7 +13,6 @@ from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
 from coevolve.environments.manner import manner_of
-from coevolve.environments.mixture import split
 from coevolve.stages.synthesize.config import Synthesize
 from coevolve.stages.synthesize.synthesizers import SYNTHESIZERS
 
@@ -42,19 +41,16 @@ def candidates_of(
     meter: Meter,
     progress: Callable[[int], object],
 ) -> list[Candidate]:
-    """At most ``count`` candidates by ``config.synthesizer``, shared among the environments of a mixture."""
+    """At most ``count`` candidates by ``config.synthesizer``."""
     make: MakeSynthesizer = SYNTHESIZERS.find(config.synthesizer, "make")
-    candidates = []
-    for part, share in split(environment, count):
-        synthesizer = make(part.environment, part.own(tasks), part.seed(seed), meter)
-        candidates += synthesize(synthesizer, part.own(explorations), share, progress)
-    return candidates
+    return synthesize(make(environment, tasks, seed, meter), explorations, count, progress)
 
 
 def wording(environment: Environment, config: Synthesize) -> list[str]:
-    """Notes on where the scripted synthesizer has its words from, for each environment that has to teach them."""
-    worlds = [part.environment for part, _ in split(environment, 1)] if config.synthesizer == "scripted" else []
-    return [manner_of(one).note(one.name) for one in worlds if not (one.phrasebook.complete or one.goals)]
+    """A note on where the scripted synthesizer has its words from, if the environment has to teach them."""
+    if config.synthesizer != "scripted" or environment.phrasebook.complete or environment.goals:
+        return []
+    return [manner_of(environment).note(environment.name)]
 
 
 def synthesize(

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_json, write_jsonl
-from coevolve.core.mixtures import shares
 from coevolve.core.paths import Paths
 from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
 from coevolve.core.task import Task
@@ -70,10 +69,10 @@ def main(params: Params) -> None:
         params.base.model == "tiny"
         and params.warm.steps == 0
         and not is_own(params.environment)
-        and (others := sorted(set(shares(params.environment)) - {"miniworld"}))
+        and params.environment != "miniworld"
     ):
         print(
-            f"note: the embedded policy knows only miniworld's words and will solve almost nothing in {', '.join(others)}; "
+            f"note: the embedded policy knows only miniworld's words and will solve almost nothing in {params.environment}; "
             "set warm.steps to 100, so that it learns the tools from your references, or set base.model to a pretrained model "
             "(for a laptop: `coevolve profile apply smollm2-135m`)"
         )

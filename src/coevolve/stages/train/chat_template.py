@@ -5,7 +5,7 @@ that the agent never learns to stop (prime-rl PR 2644), or masks that it marks a
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
@@ -82,7 +82,8 @@ def diagnose(
         )
     longest = max(episodes.values(), key=lambda episode: len(episode.messages))
     tools = offered(environment, [task for task in tasks if task.task_id == longest.task_id])[longest.task_id]
-    episode = replace(longest, messages=[*_closed(longest.messages), *ANOTHER_TURN])
+    last = -1 if longest.messages[-1]["role"] == "assistant" else None  # after an answer, a user may speak
+    episode = replace(longest, messages=[*longest.messages[:last], *ANOTHER_TURN])
     try:
         yield from _findings(tokenizer, variables, tools, episode)
     except TemplateRefusal as error:
@@ -107,11 +108,6 @@ def _findings(tokenizer: Any, variables: Mapping[str, Any], tools: Tools, episod
     ids = tokens(renderer, tools, episode)
     yield _stop(tokenizer, renderer, ids, episode)
     yield _mask(tokenizer, renderer, ids, episode)
-
-
-def _closed(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """``messages`` up to the last answer, after which a user may speak."""
-    return list(messages) if messages[-1]["role"] != "assistant" else list(messages[:-1])
 
 
 def _tools(renderer: Renderer, tools: Tools, episode: Trajectory) -> Diagnosis:

@@ -19,6 +19,8 @@ COMPLETE = "complete"  # marks a checkpoint that was written completely
 # metrics of TRL's trainers, and their names in train_metrics.jsonl; the rewards are means over the pairs of a step
 LOGGED = {
     **{name: name for name in ("loss", "grad_norm", "kl", "entropy")},
+    "sampling/sampling_logp_difference/mean": "engine_gap_mean",  # of the engine that samples and the model, in nats per token
+    "sampling/sampling_logp_difference/max": "engine_gap_max",
     "rewards/margins": "margin",  # difference of beta times the log-ratios to the anchor
     "rewards/accuracies": "accuracy",  # share of pairs with a margin above 0
     "rewards/chosen": "chosen",  # beta times the log-ratio: below 0, the chosen episode has become less likely

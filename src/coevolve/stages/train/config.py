@@ -36,6 +36,8 @@ class Optimizer(Section):
 
     steps: Count = 20
     """Optimizer steps per iteration."""
+    schedule: Literal["constant", "linear"] = "constant"
+    """Learning rate over the steps of an iteration: constant, or linear, falling to 0."""
     save_steps: Count = 10
     """Steps between checkpoints."""
     micro_batch: Whole = 0

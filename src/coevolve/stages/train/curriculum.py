@@ -6,12 +6,10 @@ uninterrupted run.
 """
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from coevolve.core.learnability import SHAPES, Records
-from coevolve.core.mixtures import in_turn, turns
 from coevolve.core.seeding import rng_for
 from coevolve.core.task import Task
 from coevolve.stages.train.config import Train
@@ -21,50 +19,23 @@ FLOOR = 0.1  # least weight of a task: agents change, so every task must come ba
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One training step with ``count`` tasks, after ``begin`` tasks in the steps before it.
-
-    ``shares`` are those of the environments of a mixture.
-    """
+    """Training step ``number`` of a run in which all steps have ``count`` tasks."""
 
     seed: int
     iteration: int
     number: int
     count: int
-    shares: Mapping[str, float]
-    begin: int
-
-    @classmethod
-    def of(
-        cls, seed: int, iteration: int, number: int, count: int, shares: Mapping[str, float] | None = None
-    ) -> "Step":
-        """Step ``number`` of a run in which all steps have ``count`` tasks."""
-        return cls(seed, iteration, number, count, shares or {}, number * count)
 
 
 def stream(tasks: Sequence[Task], records: Records, config: Train, step: Step) -> list[Task]:
     """All ``tasks``: the ``step.count`` to play first, then those to replace groups that teach nothing, each once."""
-    if len(step.shares) > 1:
-        return _by_environment(tasks, records, config, step)
     return CURRICULA[config.curriculum](tasks, records, config, step)
-
-
-def _by_environment(tasks: Sequence[Task], records: Records, config: Train, step: Step) -> list[Task]:
-    """Interleave the streams of the environments, so that each has its share after any number of steps."""
-    walk = turns(step.shares, step.begin + step.count)
-    before, now = Counter(walk[: step.begin]), Counter(walk[step.begin :])
-    first, others = {}, {}
-    for name in step.shares:
-        members = [task for task in tasks if task.environment == name]
-        if members:
-            ordered = stream(members, records, config, replace(step, count=now[name], shares={}, begin=before[name]))
-            first[name], others[name] = ordered[: now[name]], ordered[now[name] :]
-    return [*in_turn(first, step.shares), *in_turn(others, step.shares)]
 
 
 def even(tasks: Sequence[Task], records: Records, config: Train, step: Step) -> list[Task]:
     """Walk through one random order after another: every task comes once before any task comes again."""
     chosen: list[Task] = []
-    position = step.begin
+    position = step.number * step.count
     while len(chosen) < min(step.count, len(tasks)):
         epoch, index = divmod(position, len(tasks))
         order = list(range(len(tasks)))

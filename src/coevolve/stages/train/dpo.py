@@ -27,6 +27,8 @@ class Dpo(LearnerConfig):
 
 def learn(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
     """See ``coevolve.stages.train.learner.Learner``."""
-    from coevolve.stages.train.dpo_trainer import train
+    from coevolve.stages.train.dpo_trainer import method
+    from coevolve.stages.train.offline import fit
 
-    train(settings, environment, job, log)
+    assert isinstance(settings.learner, Dpo)
+    fit(method(settings.learner), settings, environment, job, log)

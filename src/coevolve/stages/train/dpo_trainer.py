@@ -10,16 +10,10 @@ from trl import DPOConfig, DPOTrainer
 from coevolve.environments.environment import Environment
 from coevolve.stages.train.checkpoints import Keeper, resumed
 from coevolve.stages.train.dpo import Dpo
-from coevolve.stages.train.learner import Job, Log, Settings, Shared
-from coevolve.stages.train.offline import Batch, InOrder, OfflineMethod, Row, fit, paired, trained
+from coevolve.stages.train.learner import Job, Shared
+from coevolve.stages.train.offline import Batch, InOrder, OfflineMethod, Row, paired, trained
 from coevolve.stages.train.reference_tokens import Example
 from coevolve.stages.train.saving import save_learned
-
-
-def train(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
-    """See ``coevolve.stages.train.learner.Learner``."""
-    assert isinstance(settings.learner, Dpo)
-    fit(method(settings.learner), settings, environment, job, log)
 
 
 def prefer(

@@ -8,7 +8,6 @@ their rows. One process writes the trajectories.
 """
 
 import logging
-import math
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -31,7 +30,6 @@ from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
 from coevolve.core.workers import local
 from coevolve.environments.environment import Environment
-from coevolve.environments.mixture import shares_of
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Policy
 from coevolve.policies.pretrained import resolve
@@ -44,7 +42,6 @@ from coevolve.stages.train.batch import columns, deal, shared
 from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.curriculum import Step, stream
-from coevolve.stages.train.engine_gap import differences, gap
 from coevolve.stages.train.groups import Gathered, Group, attempts, check_acts, gather, requests
 from coevolve.stages.train.grpo import Grpo
 from coevolve.stages.train.learner import Job, Log, Settings, anchor
@@ -133,13 +130,6 @@ def _vllm(config: Train, acting: PolicySection) -> dict[str, Any]:
     }
 
 
-def _engine(settings: Settings, job: Job) -> AbstractContextManager[None]:
-    """The block in which TRL opens its engine."""
-    if settings.train.vllm.mode != "colocate":
-        return nullcontext()
-    return colocated(engine_arguments(resolve(job.parent), settings.policy))
-
-
 class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
     """``GRPOTrainer`` whose batch holds the groups that ``gather`` kept, which may be fewer than ``tasks_per_step``."""
 
@@ -159,7 +149,8 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         replicas = _replicas(settings, job) if shared else None
         # TRL loads the KL anchor from this path
         arguments["model"].config._name_or_path = str(resolve(anchor(settings, job)))
-        with _engine(settings, job):
+        colocates = self._config.vllm.mode == "colocate"
+        with colocated(engine_arguments(resolve(job.parent), settings.policy)) if colocates else nullcontext():
             super().__init__(reward_funcs=_reward, rollout_func=_rollout, **arguments)
         self._may_share = shares(settings.train, settings.launch)
         if self.ref_model is not None and self._may_share:
@@ -229,17 +220,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         )
         self._rows = columns(rows, logprobs=self.use_vllm)
         result: dict[str, Any] = super()._generate_and_score_completions([dict(inputs[0]) for _ in rows])
-        if self.use_vllm:
-            self._measure_engine(step, result)
         return result
-
-    def _measure_engine(self, step: int, result: dict[str, Any]) -> None:
-        """Add the differences between the engine and the learner, over all processes, to the metrics of the step."""
-        written = result["completion_mask"] * result["tool_mask"]
-        own = differences(result["old_per_token_logps"], result["sampling_per_token_logps"], written)
-        everywhere = self.accelerator.gather(self.accelerator.pad_across_processes(own, pad_index=math.nan))
-        if self.accelerator.is_main_process:
-            self._steps.add(step, gap(everywhere))
 
     def _whole_model(self) -> AbstractContextManager[Any]:
         """Gather sharded parameters in every process while episodes are sampled."""
@@ -307,7 +288,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
             return [episodes[start : start + size] for start in range(0, len(episodes), size)]
 
         play_all = shared(play_groups, self.accelerator.process_index, self.accelerator.num_processes)
-        now = Step.of(job.seed, job.iteration, step, config.tasks_per_step, shares_of(self._environment))
+        now = Step(job.seed, job.iteration, step, config.tasks_per_step)
         tasks = iter(stream(job.tasks, self._records, config, now))
         gathered = gather(play_all, tasks, config.tasks_per_step, self._grpo.refill_rounds)
         played = [episode.trajectory for group in gathered.played for episode in group]

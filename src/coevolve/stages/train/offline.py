@@ -10,14 +10,10 @@ from datasets import Dataset
 from torch.utils.data import SequentialSampler
 from transformers import PrinterCallback
 
-from coevolve.core.launch import Launch, is_main, world_size
-from coevolve.core.processes import available
+from coevolve.core.launch import is_main, world_size
 from coevolve.core.seeding import derive_seed, rng_for
-from coevolve.core.workers import Local
 from coevolve.environments.environment import Environment
 from coevolve.policies.agent_prompt import Renderer
-from coevolve.policies.config import PolicySection
-from coevolve.policies.replicas import Replicas
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Episode
 from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
@@ -25,13 +21,11 @@ from coevolve.stages.train.config import Train
 from coevolve.stages.train.groups import Gathered, teaches
 from coevolve.stages.train.learner import Job, Log, NothingToLearn, Shared, anchor
 from coevolve.stages.train.lora import adapters
-from coevolve.stages.train.parallel_offline import Helper, Spread
-from coevolve.stages.train.pass_sharing import PassSharing
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Example, Tokens, offered, tokens
 from coevolve.stages.train.saving import finish
 from coevolve.stages.train.shared_prefix import prepare_passes, shares, tell_obstacle
-from coevolve.stages.train.trl_arguments import ROWS, alone, common, weights_dtype
+from coevolve.stages.train.trl_arguments import ROWS, common, weights_dtype
 
 PASSES = 4  # of a step, divided by length to save padding, unless train.micro_batch is set
 
@@ -99,77 +93,34 @@ def trained(
 
     ``name`` labels the progress bar. ``make_rows`` returns the rows of all steps, in order.
     """
-    acting = settings.policy
-    config = settings.train
+    acting, config = settings.policy, settings.train
     share, rest = divmod(batch.size, PASSES * world_size())
     if not config.micro_batch and not rest:  # passes of equal size, where they divide the rows of a step
         config = config.model_copy(update={"micro_batch": share})
     seed = derive_seed(job.seed, "train", job.iteration) % 2**31
     shared = common(config, acting, settings.launch, job.scratch, seed, method.rate, batch.size, batch.name)
-    whole = method.anchored and not config.lora.enabled  # with adapters, the model without them is the anchor
-    recipe = Recipe(
-        method, config, acting, shared, job.parent, anchor(settings, job) if whole else None, settings.launch
+    dtype = weights_dtype(config, acting)
+    model, tokenizer = load(job.parent, acting.threads, dtype, config.lora.quantize)
+    prepare_passes(model, config, settings.launch)
+    tell_obstacle(model, config, settings.launch)
+    anchored = {}
+    if method.anchored and not config.lora.enabled:  # with adapters, the model without them is the anchor
+        anchored["ref_model"] = load(anchor(settings, job), acting.threads, dtype)[0]
+        prepare_passes(anchored["ref_model"], config, settings.launch)
+    trainer = method.trainer(
+        model=model,
+        args=method.arguments(**shared, max_length=None, remove_unused_columns=False),
+        processing_class=tokenizer,
+        data_collator=method.collate,
+        train_dataset=Dataset.from_list(make_rows(Renderer(tokenizer, acting.template))),
+        peft_config=adapters(config.lora, model),
+        callbacks=[*([ProgressBar(name)] if is_main() else []), keeper],
+        **anchored,
     )
-    _, tokenizer = model = recipe.load()
-    tell_obstacle(model[0], config, settings.launch)
-    rows = make_rows(Renderer(tokenizer, acting.template))
-    count = min(available(), shared["gradient_accumulation_steps"]) if alone(settings.launch) else 1
-    replicas = Replicas(Local(count), make_helper, recipe, rows[:1]) if count > 1 else None
-    trainer = recipe.trainer(*model, rows, [*([ProgressBar(name)] if is_main() else []), keeper])
-    if replicas:
-        trainer.sharing = PassSharing([replica.call for replica in replicas.members])
-    try:
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    finally:
-        if replicas:
-            replicas.shutdown()
+    trainer.remove_callback(PrinterCallback)
+    trainer.prepared = shares(config, settings.launch)
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     return trainer, tokenizer
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """All that a process needs to build the trainer of ``method``; ``anchor`` is a model directory, if the trainer needs it."""
-
-    method: OfflineMethod
-    config: Train
-    acting: PolicySection
-    arguments: dict[str, Any]
-    parent: Path
-    anchor: Path | None
-    launch: Launch
-
-    def load(self) -> tuple[Any, Any]:
-        model, tokenizer = load(self.parent, self.acting.threads, self._dtype, self.config.lora.quantize)
-        prepare_passes(model, self.config, self.launch)
-        return model, tokenizer
-
-    def trainer(self, model: Any, tokenizer: Any, rows: list[Row], callbacks: list[Any]) -> Any:
-        anchor = {}
-        if self.anchor:
-            anchor["ref_model"] = load(self.anchor, self.acting.threads, self._dtype)[0]
-            prepare_passes(anchor["ref_model"], self.config, self.launch)
-        trainer = self.method.trainer(
-            model=model,
-            args=self.method.arguments(**self.arguments, max_length=None, remove_unused_columns=False),
-            processing_class=tokenizer,
-            data_collator=self.method.collate,
-            train_dataset=Dataset.from_list(rows),
-            peft_config=adapters(self.config.lora, model),
-            callbacks=callbacks,
-            **anchor,
-        )
-        trainer.remove_callback(PrinterCallback)
-        trainer.prepared = shares(self.config, self.launch)
-        return trainer
-
-    @property
-    def _dtype(self) -> str:
-        return weights_dtype(self.config, self.acting)
-
-
-def make_helper(recipe: Recipe, rows: list[Row]) -> Helper:
-    """A helper in a separate process. Its trainer needs some ``rows`` but never reads them."""
-    return Helper(recipe.trainer(*recipe.load(), rows, []))
 
 
 def tokenized(job: Job, environment: Environment, renderer: Renderer, room: int) -> Iterator[Example]:
@@ -223,8 +174,8 @@ def played(job: Job, steps: Steps, config: Train) -> None:
             steps.keep(step, Gathered([group for group in groups if teaches(group)], groups), config.tasks_per_step)
 
 
-class InOrder(Spread):
-    """Mix-in for a ``Trainer``: it takes rows in their order and spreads passes over processes."""
+class InOrder:
+    """Mix-in for a ``Trainer`` that takes rows in their order."""
 
     train_dataset: Any
     prepared = False  # whether `prepare_passes` has prepared the model

@@ -4,18 +4,22 @@ A part holds rows of similar lengths. Each part has its own graph, and gradients
 depends on the process that computed a part.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from trl.trainer.utils import add_fused_lm_head
 
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.transformers_policy import TransformersPolicy, load
-from coevolve.stages.train.pass_sharing import Arrays, Call, PassSharing, copy_weights, in_training
 from coevolve.stages.train.shared_prefix import share_prefixes
+
+Arrays = list[np.ndarray[Any, Any]]
+Call = Callable[..., Any]  # takes the name of a method and its arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +115,19 @@ def make_learner(
     return TrainingReplica(model.train(), tokenizer, temperature, template, anchor_model)
 
 
-class Team(PassSharing):
+class Team:
     """The replicas that share the parts of a batch: those of ``replicas``, or else only ``local``, in this process."""
 
     def __init__(self, local: TrainingReplica, replicas: Replicas | None) -> None:
         calls: list[Call] = [lambda method, *arguments: getattr(local, method)(*arguments)]
-        super().__init__([replica.call for replica in replicas.members] if replicas else calls)
+        self._calls = [replica.call for replica in replicas.members] if replicas else calls
+        self._pool = ThreadPoolExecutor(len(self._calls), thread_name_prefix="passes")
         self._count = 0
+
+    def send_weights(self, parameters: Iterable[torch.Tensor]) -> None:
+        """Load the values of ``parameters`` in every process."""
+        weights = [parameter.detach().numpy() for parameter in parameters]
+        self._run([("load", weights)] * len(self._calls))
 
     def log_probabilities(
         self, parts: Sequence[RowPart], parameters: Sequence[torch.nn.Parameter], anchor: bool
@@ -130,16 +140,55 @@ class Team(PassSharing):
         return list(zip(outputs[: len(parts)], outputs[len(parts) :], strict=True))
 
     def forward(self, parts: Sequence[RowPart], anchor: bool, call: int) -> list[tuple[Any, Any]]:
-        pairs = self.run_parts("forward", parts, _sizes(parts), anchor, call)
+        pairs = self._run_parts("forward", parts, _sizes(parts), anchor, call)
         return [(_tensor(logps), _tensor(entropies)) for logps, entropies in pairs]
 
     def backward(self, parts: Sequence[RowPart], gradients: Sequence[torch.Tensor], call: int) -> list[torch.Tensor]:
-        by_part = self.run_parts("backward", [gradient.numpy() for gradient in gradients], _sizes(parts), call)
+        by_part = self._run_parts("backward", [gradient.numpy() for gradient in gradients], _sizes(parts), call)
         totals = [torch.from_numpy(values).clone() for values in by_part[-1]]
         for part in reversed(by_part[:-1]):  # autograd adds the last part first
             for total, values in zip(totals, part, strict=True):
                 total += torch.from_numpy(values)
         return totals
+
+    def _run_parts(self, method: str, parts: Sequence[Any], sizes: Sequence[int], *arguments: Any) -> list[Any]:
+        """The results of ``method`` for ``parts`` of these ``sizes``, in the order of the parts."""
+        shares = shared(sizes, len(self._calls))
+        requests = [(method, [parts[index] for index in share], *arguments) for share in shares]
+        results: list[Any] = [None] * len(parts)
+        for share, values in zip(shares, self._run(requests), strict=True):
+            for index, value in zip(share, values, strict=True):
+                results[index] = value
+        return results
+
+    def _run(self, requests: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Send one request to each process."""
+        if len(requests) == 1:
+            return [self._calls[0](*requests[0])]
+        return list(self._pool.map(lambda call, request: call(*request), self._calls, requests))
+
+
+def shared(sizes: Sequence[int], count: int) -> list[list[int]]:
+    """The indices of the parts that each of ``count`` processes takes: the largest part first, to the least loaded process."""
+    shares: list[list[int]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for index in sorted(range(len(sizes)), key=lambda index: -sizes[index]):
+        least = loads.index(min(loads))
+        shares[least].append(index)
+        loads[least] += sizes[index]
+    return shares
+
+
+def in_training(model: Any) -> list[torch.nn.Parameter]:
+    """The parameters of ``model`` that the optimizer changes."""
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def copy_weights(parameters: Iterable[torch.nn.Parameter], weights: Iterable[Any]) -> None:
+    """Set ``parameters`` to ``weights``, arrays or tensors."""
+    with torch.no_grad():
+        for parameter, values in zip(parameters, weights, strict=True):
+            parameter.copy_(torch.as_tensor(values))
 
 
 def _sizes(parts: Sequence[RowPart]) -> list[int]:

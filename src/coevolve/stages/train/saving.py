@@ -29,7 +29,8 @@ def finish(trainer: Any, tokenizer: Any, settings: Shared, job: Job, steps: Step
 def save(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> None:
     """Write the model of ``trainer`` to ``job.policy``; every process calls it, and the main process writes.
 
-    Adapters are merged into the unquantized weights of the parent, even if training quantized them. An average with the weights
+    Adapters are merged into the unquantized weights of the parent, even if training quantized them. They also stay in the folder
+    ``adapter``, because they are small enough to send: on the parent's weights they give the policy before any average. An average with the weights
     of ``job.base`` is in float32, because bfloat16 would lose most of a small step.
     """
     policy, share = job.policy, settings.train.keep_base
@@ -53,7 +54,10 @@ def save(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> None:
         from peft import PeftModel
 
         whole, _ = load(job.parent, dtype=dtype, place="cpu")
-        PeftModel.from_pretrained(whole, job.scratch / "adapter").merge_and_unload().save_pretrained(temporary)
+        PeftModel.from_pretrained(whole, folder).merge_and_unload().save_pretrained(temporary)
+        config = read_json(folder / "adapter_config.json")
+        write_json(folder / "adapter_config.json", {**config, "base_model_name_or_path": None})
+        os.replace(folder, temporary / "adapter")
     elif not temporary.exists():
         model.save_pretrained(temporary)
     tokenizer.save_pretrained(temporary)

@@ -20,6 +20,8 @@ class Sft(LearnerConfig):
 
 def learn(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
     """See ``coevolve.stages.train.learner.Learner``."""
-    from coevolve.stages.train.sft_trainer import train
+    from coevolve.stages.train.offline import fit
+    from coevolve.stages.train.sft_trainer import method
 
-    train(settings, environment, job, log)
+    assert isinstance(settings.learner, Sft)
+    fit(method(settings.learner.learning_rate), settings, environment, job, log)

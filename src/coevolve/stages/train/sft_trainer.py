@@ -8,19 +8,10 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from trl import SFTConfig, SFTTrainer
 
-from coevolve.environments.environment import Environment
-from coevolve.stages.train.learner import Job, Log, Settings
-from coevolve.stages.train.offline import InOrder, OfflineMethod, Row, fit
+from coevolve.stages.train.offline import InOrder, OfflineMethod, Row
 from coevolve.stages.train.reference_tokens import Example, Tokens
-from coevolve.stages.train.sft import Sft
 
 IGNORED = -100  # the label of tokens that are not targets
-
-
-def train(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
-    """See ``coevolve.stages.train.learner.Learner``."""
-    assert isinstance(settings.learner, Sft)
-    fit(method(settings.learner.learning_rate), settings, environment, job, log)
 
 
 def method(rate: float) -> OfflineMethod:

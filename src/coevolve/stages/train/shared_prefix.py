@@ -25,9 +25,10 @@ WORTH = 64  # tokens that sharing must save per row, on average: short prompts o
 LEAST = 16  # tokens that each level must save per row
 SIMILAR = 0.9  # shortest row of a batch, as a share of its longest: padding costs more than another call
 CHECKED = 4  # rows of the self-check
-# Largest difference of a token's log-probability from the plain pass. Sums in another order differ by about 1e-5 in float32
-# (1e-4 at the longest rows that were tried), and bfloat16 has 2^16 times coarser steps, of which few add up.
-TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.25}
+# A pass in another order rounds otherwise: by about 1e-5 per log-probability in float32 (1e-4 at the longest rows that were
+# tried), and by 0.2 in bfloat16. So the self-check measures what another order does to the plain pass, and allows this often.
+TIMES = 4.0
+FLOORS = {"mean": 1e-4, "largest": 1e-3}  # allowed in any case
 Rows = list[list[int]]
 
 
@@ -111,19 +112,33 @@ def tell_obstacle(model: Any, config: Optimizer, launch: Launch) -> None:
 
 
 def _check(model: Any, plain: Callable[..., Any], hidden: Any, ids: Any, mask: Any) -> None:
-    """Compare the log-probabilities of a few rows with those of the plain pass."""
+    """Compare the log-probabilities of a few rows with the plain pass, as the plain pass over all of them differs from one pass
+    for each row.
+
+    This proves that sharing adds no more than rounding does in the type in which the passes compute. It does not prove that
+    the type is exact enough to train with.
+    """
     rows = torch.linspace(0, len(ids) - 1, min(CHECKED, len(ids))).long().to(ids.device)
     ids, mask = ids[rows], mask[rows]
+
+    def passed(tokens: Any, seen: Any) -> torch.Tensor:
+        states = plain(input_ids=tokens, attention_mask=seen, use_cache=False).last_hidden_state
+        return _scores(model, states, tokens, seen)
+
     with torch.no_grad():
-        before = plain(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
-        scores = [_scores(model, states, ids, mask) for states in (before, hidden[rows])]
-    difference = float((scores[0] - scores[1]).abs().max())
-    tolerance = TOLERANCE.get(hidden.dtype, max(TOLERANCE.values()))
-    if not difference <= tolerance:
-        raise CoevolveError(
-            f"shared prefixes: log-probabilities differ from the plain pass by {difference:.2g}, more than {tolerance:g}; "
-            "set train.share_prefixes: false, and report the model"
-        )
+        shared, together = _scores(model, hidden[rows], ids, mask), passed(ids, mask)
+        alone = torch.zeros_like(together)
+        for row, there in enumerate(mask > 0):
+            alone[row, there[1:] & there[:-1]] = passed(ids[row : row + 1, there], mask[row : row + 1, there])[0]
+    written = (mask[:, 1:] * mask[:, :-1]) > 0
+    noise, found = ((other - together).abs()[written] for other in (alone, shared))
+    for name, of in (("mean", torch.mean), ("largest", torch.max)):
+        difference, allowed = float(of(found)), max(FLOORS[name], TIMES * float(of(noise)))
+        if not difference <= allowed:
+            raise CoevolveError(
+                f"shared prefixes: log-probabilities differ from the plain pass by {difference:.2g} ({name}), more than {allowed:.2g}; "
+                "set train.share_prefixes: false, and report the model"
+            )
 
 
 def _scores(model: Any, hidden: Any, ids: Any, mask: Any) -> torch.Tensor:

@@ -39,7 +39,7 @@ def common(
         "gradient_accumulation_steps": passes,
         "max_steps": config.steps,
         "learning_rate": rate,
-        "lr_scheduler_type": "constant",
+        "lr_scheduler_type": config.schedule,
         "max_grad_norm": 1.0,
         "save_strategy": "steps",
         "save_steps": config.save_steps,

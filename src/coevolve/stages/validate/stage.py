@@ -1,13 +1,13 @@
 """Stage `validate`: check iteration t, and the next dataset, which is the old one plus the accepted tasks, with Great Expectations.
 
-It omits tasks that a reviewer rejects. Writes data/next/tasks.jsonl, data/next/validation with report.md and quarantine.jsonl,
+It omits tasks that a reviewer rejects. Writes data/next/tasks.jsonl, data/next/validation/quarantine.jsonl,
 data/t/indicators.jsonl, and Data Docs in data/next/data_docs. If an indicator or the dataset passes a critical limit
-of section `validate` of params.yaml, the pipeline stops after the report is written, before the next iteration trains on it.
+of section `validate` of params.yaml, the pipeline stops after these pages are written, before the next iteration trains on it.
 """
 
 import shutil
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from coevolve.core.attempts import read_visits
 from coevolve.core.errors import CoevolveError
@@ -19,7 +19,7 @@ from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.schema import Params
 from coevolve.stages.validate.indicators import STEP_KEYS, measure, notes, refused
-from coevolve.stages.validate.validation import validate, write
+from coevolve.stages.validate.validation import validate
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,12 @@ def rejected() -> set[str]:
         latest = {review.task_id: review.decision for review in read_jsonl(file, Review)}
         ids.update(name for name, decision in latest.items() if decision == "reject")
     return ids
+
+
+def next_dataset(t: int) -> list[Any]:
+    """The rows of dataset t + 1 as JSON: those of dataset t and the accepted tasks."""
+    files = Paths.tasks(t), Paths.verified(t) / "accepted.jsonl"
+    return [value for file in files for _, value in read_jsonl_values(file)]
 
 
 def main(params: Params, t: int) -> None:
@@ -58,7 +64,7 @@ def main(params: Params, t: int) -> None:
     folder, docs = Paths.validation(t + 1), Paths.data_docs(t + 1)
     shutil.rmtree(docs, ignore_errors=True)  # Data Docs would keep a page of every run
     validation = validate(
-        [value for file in (Paths.tasks(t), verified / "accepted.jsonl") for _, value in read_jsonl_values(file)],
+        next_dataset(t),
         environment,
         {task.task_id for name in environment.panels for task in read_tasks(Paths.panel(name), params.environment)},
         params.validate_,
@@ -67,7 +73,7 @@ def main(params: Params, t: int) -> None:
         params.tasks.split,
         {**measured, "refused": share},
     )
-    write(folder, validation, f"Dataset {t + 1} of {params.environment}")
+    write_jsonl(folder / "quarantine.jsonl", validation.quarantine)
     indicators = validation.indicators
     write_jsonl(Paths.indicators(t), indicators)
     past = [indicator for indicator in indicators if indicator.state != "ok"]
@@ -78,7 +84,7 @@ def main(params: Params, t: int) -> None:
     print(*(f"{one.state}: {one}" for one in past), *remarks, f"{Paths.indicators(t)}: {within}", sep="\n")
     if stop := validation.critical:
         raise CoevolveError(
-            f"iteration {t}: {stop}; the pipeline stops before it trains on this. Read data/{t} and {folder}/report.md, "
+            f"iteration {t}: {stop}; the pipeline stops before it trains on this. Read data/{t} and {docs}/index.html, "
             f"then fix the cause, or change validate.{stop.name}.critical in params.yaml"
         )
     write_jsonl(Paths.tasks(t + 1), validation.tasks)

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.expectations import ExpectationOutcome, Suites, Wanted, among, between, hashed, quarantined
-from coevolve.core.io import flaw, parse, write_jsonl, write_text
+from coevolve.core.expectations import Suites, Wanted, among, between, hashed, quarantined
+from coevolve.core.io import flaw, parse
 from coevolve.core.task import SCHEMA_VERSION, Task
-from coevolve.core.untrusted import markdown
 from coevolve.environments.environment import Environment
-from coevolve.environments.mixture import shares_of
 from coevolve.stages.validate.config import LIMITS, Limit, Validate
 from coevolve.stages.validate.indicators import Indicator
 
@@ -32,7 +30,6 @@ class Validation:
     tasks: list[Task]
     families: Counter[str]
     quarantine: list[dict[str, Any]]
-    outcomes: list[ExpectationOutcome]
     indicators: list[Indicator]
 
     @property
@@ -48,7 +45,7 @@ def expectations(config: Validate, environment: Environment) -> Wanted:
         "has an id": ("ExpectColumnValuesToNotBeNull", {"column": "task_id"}),
         "id is a content hash": hashed("task_id"),
         "id is unique": among("copy", False),
-        "is of this environment": among("environment", *shares_of(environment)),
+        "is of this environment": among("environment", environment.name),
         "has a known schema version": among("schema_version", SCHEMA_VERSION),
         "instruction length": between("characters", 1, config.max_turn_characters),
         "reference length": between("calls", 1, config.max_calls),
@@ -105,7 +102,7 @@ def validate(
     indicators = [
         Indicator(name, values[name], limit.limit, limit.critical, past.get(name, "ok")) for name, limit in chosen
     ]
-    return Validation(list(tasks.values()), families, quarantine, outcomes, indicators)
+    return Validation(list(tasks.values()), families, quarantine, indicators)
 
 
 def describe(
@@ -143,24 +140,3 @@ def describe(
         )
         seen.add(claim)
     return tasks, described
-
-
-def write(folder: Path, validation: Validation, name: str) -> None:
-    """Write quarantine.jsonl, and report.md, which unlike Data Docs needs no network for its styles."""
-    write_jsonl(folder / "quarantine.jsonl", validation.quarantine)
-    values = {indicator.name: indicator.value for indicator in validation.indicators}
-    tasks, families, bad = len(validation.tasks), validation.families, len(validation.quarantine)
-    lines = [
-        f"# {name}",
-        "",
-        f"{tasks} tasks of {len(families)} families; {bad} of {tasks + bad} rows are in quarantine.",
-    ]
-    lines += [f"The largest family, {markdown(key)}, has {count} tasks." for key, count in families.most_common(1)]
-    lines += ["", "| expectation | if it fails | outcome |", "|---|---|---|"]
-    for outcome in validation.outcomes:
-        value = values.get(outcome.column)  # of an indicator
-        otherwise = "stop" if outcome.critical else "quarantine" if value is None else "warning"
-        failure = f"{len(outcome.rows)} rows" if value is None else "fails"
-        shown = "" if value is None else f" ({value:.3g})"
-        lines.append(f"| {outcome.name} | {otherwise} | {'holds' if outcome.success else failure}{shown} |")
-    write_text(folder / "report.md", "\n".join(lines) + "\n")

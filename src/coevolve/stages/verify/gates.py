@@ -13,7 +13,6 @@ from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.io import parse, strict
-from coevolve.core.mixtures import shares
 from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
@@ -63,7 +62,7 @@ def read(environment: str, line: str) -> Candidate:
     known = value if "task" in value else {"asks": []}
     made = {"candidate_id": content_hash(["task", task.task_id]), **known, "task": task}
     candidate = parse(Candidate, made, "candidate")
-    if task.environment not in shares(environment):
+    if task.environment != environment:
         raise CoevolveError(f"belongs to environment {task.environment!r}, expected {environment!r}")
     if task.task_id != task.content_id:
         raise CoevolveError("task_id is not the hash of the content")

@@ -164,12 +164,11 @@ class Judge:
         try:
             candidate = read(self.name, line)
             gates.append(Gate("readable", True))
-            world = self.environment.of(candidate.task)
             if not self.enabled:
                 gates += [Gate(name, None, "verify.enabled is false") for name in ENVIRONMENT_GATES]
             else:
-                _extend(gates, environment_gates(world, candidate, self.words))
-                effect = effect_of(world, candidate.task) if _passed(gates) else None
+                _extend(gates, environment_gates(self.environment, candidate, self.words))
+                effect = effect_of(self.environment, candidate.task) if _passed(gates) else None
         except Exception as error:  # a candidate that breaks the environment is rejected
             reason = str(error) if isinstance(error, CoevolveError) else f"{type(error).__name__}: {error}"
             gates.append(Gate(GATES[len(gates)], False, writable(reason[:300])))

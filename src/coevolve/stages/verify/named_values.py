@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from coevolve.core.confusables import seen
+from coevolve.core.similarity import seen
 from coevolve.core.task import CallOutcome
 from coevolve.environments.chains import leaves, observed, shown_in, source_of
 from coevolve.environments.environment import Environment, Phrasebook

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.learnability import SHAPES, Record
-from coevolve.core.mixtures import apportioned
 from coevolve.core.paths import Paths
 from coevolve.core.records import Attempt, Gate
 from coevolve.core.task import Task
@@ -28,13 +27,11 @@ Kind = frozenset[str]
 def select(
     judged: Sequence[Judged],
     config: Select,
-    shares: Mapping[str, float],
     solved: Collection[Kind] = (),
 ) -> list[Judged]:
     """Add a last gate to the accepted tasks: the ``config.keep`` most instructive tasks pass it.
 
-    ``config.shape`` of the chance of success, estimated from the counted episodes, ranks the tasks of an environment. Each
-    environment keeps its share of the tasks; the others fill the room that it leaves. Within an environment, the share
+    ``config.shape`` of the chance of success, estimated from the counted episodes, ranks the tasks. The share
     ``config.variety`` is chosen family by family, the best of each first. Without episodes all tasks are worth the same.
 
     A task that no episode solves teaches nothing, so it passes only if a task of its kind was solved in other episodes or is
@@ -50,12 +47,8 @@ def select(
     able = {*solved, *(kind(tasks[name]) for name, count in counts.items() if count.rate)}
     failed = {name for name, count in counts.items() if count.rate == 0.0 and not config.unsolved}
     hopeless = {name for name in failed if kind(tasks[name]) not in able}
-    by_environment: dict[str, list[Task]] = defaultdict(list)
-    for name, task in tasks.items():
-        if name not in hopeless:
-            by_environment[task.environment].append(task)
-    rooms = _rooms({name: len(tasks) for name, tasks in by_environment.items()}, shares, config.keep)
-    kept = {key for name, some in by_environment.items() for key in _kept(some, worth, rooms[name], config.variety)}
+    eligible = [task for name, task in tasks.items() if name not in hopeless]
+    kept = _kept(eligible, worth, min(len(eligible), config.keep), config.variety)
     result = []
     for one in judged:
         verdict, name = one.verdict, one.verdict.task_id or ""
@@ -114,26 +107,8 @@ def check_left(t: int, measured: int, kept: int) -> None:
         )
 
 
-def _rooms(sizes: Mapping[str, int], shares: Mapping[str, float], keep: int) -> dict[str, int]:
-    """The number of tasks that each environment keeps. ``sizes`` are the numbers of its accepted tasks.
-
-    An environment with fewer tasks than its share keeps all. The others divide the rest in proportion to their shares.
-    """
-    rooms: dict[str, int] = {}
-    rest = {name: share for name, share in shares.items() if name in sizes}
-    while rest:
-        divided = apportioned(rest, keep - sum(rooms.values()))
-        full = [name for name in rest if sizes[name] <= divided[name]]
-        if not full:
-            return rooms | divided
-        for name in full:
-            rooms[name] = sizes[name]
-            del rest[name]
-    return rooms
-
-
 def _kept(tasks: Sequence[Task], worth: Mapping[str, float], room: int, variety: float) -> set[str]:
-    """The ids of the ``room`` tasks of one environment that are kept.
+    """The ids of the ``room`` tasks that are kept.
 
     Variety takes from the families one after another. In each round, a family waits for the others while its best task
     has a first call, a chain of calls or a tool that more than half of the tasks taken so far have.

@@ -19,10 +19,9 @@ from coevolve.core.workers import Engine, engine
 from coevolve.endpoint.spending import Meter, metered
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import fingerprint_of, open_environment
-from coevolve.environments.mixture import shares_of
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
-from coevolve.stages.generate.spec_outcomes import settled, with_generator
+from coevolve.stages.generate.rewards import settled, with_generator
 from coevolve.stages.schema import Params
 from coevolve.stages.verify.judge import Judged, accepted, read_lines, summary, verify
 from coevolve.stages.verify.library import Library
@@ -45,7 +44,7 @@ def main(params: Params, t: int) -> None:
     remarks: list[str] = []
     if (selection := params.verify.select) is not None:
         solved = solved_kinds(known_tasks, read_attempts(Paths.attempts(t + 1)))
-        judged = select(judged, selection, shares_of(environment), solved)
+        judged = select(judged, selection, solved)
         remarks = notes(judged, selection.keep, len(environment.tools()))
     write_jsonl(Paths.verified(t) / "verdicts.jsonl", (one.verdict for one in judged))
     write_jsonl(Paths.verified(t) / "accepted.jsonl", accepted(judged))

@@ -21,7 +21,7 @@ from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
 from coevolve.rollout import Limits
-from coevolve.stages.base.held_out import divided, success
+from coevolve.stages.base.held_out import divided, solves
 from coevolve.stages.schema import Params
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Shared
@@ -75,7 +75,8 @@ def _learn(params: Params, environment: Environment, folder: Path, training: Pat
     _, held = divided(environment, config.split, config.tasks, config.until is not None)
 
     def solved(model: Any, tokenizer: Any) -> float:
-        return success(TransformersPolicy(model, tokenizer, 0.0, params.policy.template), environment, held, limits)
+        policy = TransformersPolicy(model, tokenizer, 0.0, params.policy.template)
+        return sum(solves(policy, environment, held, limits)) / max(len(held), 1)
 
     def saved(path: Path) -> float | None:
         return solved(*load(path, params.policy.threads, params.policy.dtype)) if held else None

@@ -15,9 +15,9 @@ from coevolve.policies import adapted
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.generate.config import Generate
-from coevolve.stages.generate.iteration import Generated, GeneratorContext, Plan, generate
+from coevolve.stages.generate.iteration import Generated, Plan, generate
+from coevolve.stages.generate.rewards import ACCEPTED
 from coevolve.stages.generate.spec import Spec, SpecRequest, named, seldom
-from coevolve.stages.generate.spec_outcomes import ACCEPTED
 from coevolve.stages.generate.stage import summary
 from tests.unit.stages.generate.small import OWN, TASKS, TOOLS, shared
 from tests.unit.stages.train.small import ACTING, WORLD, killed, outputs
@@ -52,11 +52,24 @@ def made(
 ) -> Generated:
     folder = folder_of(place, first)
     (place / "scratch").mkdir(exist_ok=True)
-    plan = Plan(
-        0, t, TASKS, ATTEMPTS, past() if generations is None else generations, 24, folder, folder, place / "scratch"
-    )
     play = partial(playing, config=ACTING, temperature=own.temperature)
-    return generate(plan, own, GeneratorContext(WORLD, Limits.of(ACTING), play, shared(own)))
+    earlier = past() if generations is None else generations
+    plan = Plan(
+        0,
+        t,
+        TASKS,
+        ATTEMPTS,
+        earlier,
+        24,
+        folder,
+        folder,
+        place / "scratch",
+        WORLD,
+        Limits.of(ACTING),
+        play,
+        shared(own),
+    )
+    return generate(plan, own)
 
 
 @pytest.fixture(scope="module")
@@ -156,8 +169,8 @@ def test_adapters_are_stacked_on_the_previous_generator(tmp_path: Path, first: P
     for t in (1, 2):
         place = tmp_path / str(t)
         place.mkdir()
-        plan = Plan(0, t, TASKS, ATTEMPTS, past(), 8, before, folder, place)
-        found = generate(plan, OWN, GeneratorContext(WORLD, Limits.of(ACTING), play, adapting))
+        plan = Plan(0, t, TASKS, ATTEMPTS, past(), 8, before, folder, place, WORLD, Limits.of(ACTING), play, adapting)
+        found = generate(plan, OWN)
         assert found.learned
         before = tmp_path / f"generators/{t}"
         adapted.write(before, folder if t == 1 else tmp_path / "generators/1", found.learned)

@@ -23,8 +23,8 @@ from coevolve.rollout import Limits, rollout
 from coevolve.stages.pairs.choose import AMONG, EXPERT_HARD, OWN_HARD
 from coevolve.stages.pairs.config import Pairs
 from coevolve.stages.pairs.failure_agent import Rival, begun
-from coevolve.stages.pairs.make import CLOSE, HARD, Made, make, summary
-from coevolve.stages.pairs.rehearse import PairsContext, Rehearsal
+from coevolve.stages.pairs.rehearse import Rehearsal
+from coevolve.stages.pairs.stage import CLOSE, HARD, Made, make, summary
 from coevolve.stages.train.learner import Shared
 from tests import ROOT
 from tests.unit.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, changed, killed, outputs
@@ -35,9 +35,9 @@ FEW = {"episodes": 40, "hard_episodes": 40, "steps": 3, "batch": 4, "save_steps"
 SMALL = PARAMS.pairs.failure_agent.model_copy(update={"start": "own", "closeness": 0.4, **FEW})
 
 
-def ground(folder: Path, tasks: list[Task] = TASKS) -> PairsContext:
+def ground(folder: Path, tasks: list[Task] = TASKS) -> Rehearsal:
     play = partial(playing, config=ACTING, temperature=CONFIG.temperature)
-    return PairsContext(WORLD, Rehearsal(0, 0, tasks, [], folder), LIMITS, play)
+    return Rehearsal(0, 0, tasks, [], folder, WORLD, LIMITS, play)
 
 
 def rival(folder: Path, **changes: object) -> Rival:
@@ -69,11 +69,11 @@ def test_successes_are_chosen_over_failures_and_everything_is_counted(whole: Mad
     known = {one.trajectory_id: one for one in [*whole.rehearsals, *whole.references]}
     assert len(whole.rehearsals) == CONFIG.steps * CONFIG.tasks_per_step * CONFIG.group_size
     assert len(whole.references) == len(TASKS)
-    for pair in whole.checked.pairs:
+    for pair in whole.pairs:
         assert is_success(known[pair.chosen].score) and not is_success(known[pair.rejected].score)
     figures = summary(0, whole, "").figures
-    assert figures["pairs"] == len(whole.checked.pairs) > 8
-    assert sum(value or 0 for name, value in figures.items() if name.startswith("pairs: ")) == len(whole.checked.pairs)
+    assert figures["pairs"] == len(whole.pairs) > 8
+    assert sum(value or 0 for name, value in figures.items() if name.startswith("pairs: ")) == len(whole.pairs)
     assert 0.0 < (figures[CLOSE] or 0.0) < 1.0
 
 
@@ -88,12 +88,12 @@ def test_failure_agent_plays_failed_tasks_and_its_negatives_are_paired(whole: Ma
         whole.rehearsals
     )
     ours = {one.trajectory_id for one in (*evolved.rehearsals, *found.before)}
-    assert len(found.checked.pairs) >= SMALL.batch and all(one.kind == AMONG for one in found.checked.pairs)
-    assert {name for one in found.checked.pairs for name in (one.chosen, one.rejected)} <= ours
+    assert len(found.pairs) >= SMALL.batch and all(one.kind == AMONG for one in found.pairs)
+    assert {name for one in found.pairs for name in (one.chosen, one.rejected)} <= ours
     assert [row["step"] for row in found.figures] == [0, 1, 2] and found.figures[-1]["margin"] > 0.0
     theirs = {one.trajectory_id for one in evolved.hard}
     assert theirs and theirs <= {one.trajectory_id for one in found.after}
-    paired = {one.rejected for one in evolved.checked.pairs if one.kind in (EXPERT_HARD, OWN_HARD)}
+    paired = {one.rejected for one in evolved.pairs if one.kind in (EXPERT_HARD, OWN_HARD)}
     assert paired and paired <= theirs
     figures = summary(0, evolved, "").figures
     assert figures["hard negatives"] == len(theirs) and (figures[HARD] or 0.0) >= SMALL.closeness
@@ -108,7 +108,7 @@ def test_failure_agent_may_start_as_the_agent_in_training(whole: Made, tmp_path:
     assert begun(own.folder, own.base, agent, SMALL, own.shared, tmp_path / "started") == own
     found = made(tmp_path, other).evolved
     assert found and not found.reason and not found.before and len(found.after) == 40
-    failed = {name for one in found.checked.pairs for name in (one.chosen, one.rejected)}
+    failed = {name for one in found.pairs for name in (one.chosen, one.rejected)}
     assert failed and failed <= set(whole.failures)
     assert outputs(found.folder)["model/model.safetensors"] != (agent / "model.safetensors").read_bytes()
 
@@ -127,14 +127,14 @@ def test_failure_agent_continues_from_its_last_weights(evolved: Made, place: Pat
 def test_killed_failure_agent_ends_with_the_same_bytes(
     phase: str, evolved: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = {"agent": "coevolve.stages.train.dpo_trainer.save_learned", "hard": "coevolve.stages.pairs.make.choose"}
+    broken = {"agent": "coevolve.stages.train.dpo_trainer.save_learned", "hard": "coevolve.stages.pairs.stage.choose"}
 
     with monkeypatch.context() as patch:
         patch.setattr(broken[phase], killed)
         with pytest.raises(KeyboardInterrupt):
             made(tmp_path, rival(tmp_path))
     again = made(tmp_path, rival(tmp_path))
-    assert again.checked.pairs == evolved.checked.pairs and again.hard == evolved.hard
+    assert again.pairs == evolved.pairs and again.hard == evolved.hard
     assert again.evolved and evolved.evolved and again.evolved.figures == evolved.evolved.figures
     assert outputs(again.evolved.folder) == outputs(evolved.evolved.folder)
 
@@ -162,7 +162,7 @@ def test_adapters_are_stored_separately_on_the_previous_ones(tmp_path: Path) -> 
 def test_failure_agent_that_cannot_learn_gives_a_reason_and_stays(tmp_path: Path) -> None:
     one = rival(tmp_path)
     found = made(tmp_path, replace(one, config=SMALL.model_copy(update={"batch": 400})))
-    assert found.evolved and not found.hard and found.checked.pairs
+    assert found.evolved and not found.hard and found.pairs
     assert "a step takes 400 pairs (pairs.failure_agent.batch)" in found.evolved.reason
     assert any(found.evolved.reason in note for note in summary(0, found, "").notes)
     assert found.evolved.folder == one.folder
@@ -179,7 +179,7 @@ def test_failure_agent_that_rarely_fails_is_not_trained(tmp_path: Path) -> None:
     on = replace(ground(tmp_path), open=play)
     found = make(ROOT / "policies/base", on, CONFIG, PARAMS.pairs, one)
     assert found.evolved and found.evolved.reason == "only 0.0% of its episodes fail; it needs at least 5%"
-    assert found.evolved.folder == one.folder and not found.evolved.after and found.checked.pairs
+    assert found.evolved.folder == one.folder and not found.evolved.after and found.pairs
 
 
 def test_killed_rehearsal_plays_only_the_missing_episodes(

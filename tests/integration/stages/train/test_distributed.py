@@ -22,8 +22,8 @@ from coevolve.core.trajectories import read_trajectories, write_trajectories
 from coevolve.policies.loading import playing
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
-from coevolve.stages.pairs.make import make
-from coevolve.stages.pairs.rehearse import PairsContext, Rehearsal
+from coevolve.stages.pairs.rehearse import Rehearsal
+from coevolve.stages.pairs.stage import make
 from coevolve.stages.train import grpo
 from coevolve.stages.train.checkpoints import COMPLETE
 from coevolve.stages.train.learners import LEARNERS
@@ -99,7 +99,7 @@ def agree(folder: Path, alone: Path) -> None:
 
 @pytest.mark.skipif(not DEEPSPEED, reason="needs DeepSpeed and g++")
 def test_zero_3_adapters_train_like_one_process_and_are_merged(tmp_path: Path) -> None:
-    changes = {"steps": 2, "lora": {"enabled": True, "targets": ["q_proj", "v_proj"]}}
+    changes = {"steps": 1, "lora": {"enabled": True, "targets": ["q_proj", "v_proj"]}}
     own: dict[str, object] = {"learning_rate": 0.01}
     process = training(tmp_path / "sharded", launch={"processes": 2, "sharding": "zero3"}, train=changes, learner=own)
     grpo.learn(small.settings(small.changed(**changes), **own), small.WORLD, small.job(tmp_path / "alone"))
@@ -167,18 +167,16 @@ def left(folder: Path) -> list[str]:
 def test_two_processes_learn_from_pairs_like_one(tmp_path: Path) -> None:
     """One pair per pass, so that both means over a pass are of the same tokens."""
     (tmp_path / "rehearsal").mkdir()
-    plan = Rehearsal(0, 0, small.WORLD.tasks("seed")[:16], [], tmp_path / "rehearsal")
     play = partial(playing, config=small.ACTING, temperature=small.CONFIG.temperature)
-    ground = PairsContext(small.WORLD, plan, Limits.of(small.ACTING), play)
-    made = make(ROOT / "policies/base", ground, small.CONFIG, small.PARAMS.pairs)
-    write_jsonl(tmp_path / "pairs/pairs.jsonl", made.checked.pairs)
+    tasks, limits = small.WORLD.tasks("seed")[:16], Limits.of(small.ACTING)
+    rehearsal = Rehearsal(0, 0, tasks, [], tmp_path / "rehearsal", small.WORLD, limits, play)
+    made = make(ROOT / "policies/base", rehearsal, small.CONFIG, small.PARAMS.pairs)
+    write_jsonl(tmp_path / "pairs/pairs.jsonl", made.pairs)
     for kind, episodes in (("rehearsals", made.rehearsals), ("references", made.references)):
         write_trajectories(tmp_path / f"pairs/{kind}.parquet", episodes)
     changes: dict[str, object] = {"learner": "dpo", "micro_batch": 1}
     process = training(tmp_path / "two", launch={"processes": 2}, train=changes)
-    one = replace(
-        small.job(tmp_path / "one"), pairs=made.checked.pairs, rehearsals=made.rehearsals, references=made.references
-    )
+    one = replace(small.job(tmp_path / "one"), pairs=made.pairs, rehearsals=made.rehearsals, references=made.references)
     LEARNERS.find("dpo", "learn")(small.settings(small.changed(**changes)), small.WORLD, one)
     code, err = finished(process)
     assert code == 0, err[-3000:]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from peft import PeftModel
 
 from coevolve.core import launch
 from coevolve.core.errors import CoevolveError
@@ -57,7 +58,14 @@ class Parity(Miniworld):
 
 def config(**changes: object) -> Train:
     lora = CONFIG.lora.model_copy(update={"enabled": True, "rank": 4, "targets": ["q_proj", "v_proj"]})
-    update = {"steps": 2, "tasks_per_step": 2, "micro_batch": 4, "gradient_checkpointing": True, "lora": lora}
+    update = {
+        "steps": 2,
+        "tasks_per_step": 2,
+        "micro_batch": 4,
+        "gradient_checkpointing": True,
+        "schedule": "linear",
+        "lora": lora,
+    }
     return CONFIG.model_copy(update={**update, **changes})
 
 
@@ -79,6 +87,7 @@ def test_qwen3_trains_resumes_merges_and_is_evaluated(tmp_path: Path, monkeypatc
         patched.setattr(saving, "save", killed)  # as if it was killed when training was over
         grpo.learn(settings(), Parity(), qwen_job(tmp_path / "again", parent))
     assert len(list((tmp_path / "again/scratch").glob(f"checkpoint-*/{COMPLETE}"))) == 2
+    assert load(tmp_path / "again/scratch/checkpoint-2")[0].peft_config, "a checkpoint is no policy"
     (tmp_path / f"again/scratch/checkpoint-2/{COMPLETE}").unlink()  # so that it resumes at step 1
     grpo.learn(settings(), Parity(), qwen_job(tmp_path / "again", parent))
     assert outputs(tmp_path / "again") == outputs(tmp_path / "whole")
@@ -93,6 +102,10 @@ def test_qwen3_trains_resumes_merges_and_is_evaluated(tmp_path: Path, monkeypatc
         if not torch.allclose(one, other, atol=1e-7)
     }
     assert changed == {"q_proj", "v_proj"}
+    adapted = PeftModel.from_pretrained(before, tmp_path / "whole/policy/adapter").merge_and_unload()
+    kept = saving.kept(adapted, parent, config().keep_base)
+    for one, other in zip(after.parameters(), kept.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-6), "the adapter that is kept is not the one that was merged"
 
     policy = TransformersPolicy(*load(tmp_path / "whole/policy"), 0.0, ACTING.template)
     panel = {"validation": WORLD.tasks("validation")[:3]}

@@ -8,16 +8,14 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.core.outcomes import metrics, paired_interval, solved
 from coevolve.core.statistics import bootstrap
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.environments.mixture import Mixture
 from coevolve.environments.registry import make
 from coevolve.policies.policy import Conversation
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.evaluate.evaluation import episodes_in, evaluate, played, summary
-from tests.unit.environments.quiz import Quiz
+from tests.unit.test_rollout import Around
 
 CONFIG = Evaluate(panels=None, tasks=20, samples=1, temperature=0.0, bootstrap=500, confidence=0.95)
 
@@ -87,13 +85,14 @@ def test_chosen_panels_are_played_in_the_environments_order() -> None:
 
 
 def test_blameless_failures_are_left_out_and_reported() -> None:
-    class Fails(Miniworld):
-        def open(self) -> MiniworldSession:
-            if next(opened) % 5 == 0:
-                raise OSError("no session")
-            return MiniworldSession()
+    opened = count()
 
-    opened, world = count(), Fails()
+    def session() -> MiniworldSession:
+        if next(opened) % 5 == 0:
+            raise OSError("no session")
+        return MiniworldSession()
+
+    world = Around(session)
     panels = {"test": world.tasks("test")}
     outcomes = evaluate(ReferencePolicy(world), world, panels, Limits(16, 512, 64, 30.0), CONFIG, 0)
     found = metrics(outcomes, CONFIG, 0)
@@ -106,22 +105,17 @@ def test_blameless_failures_are_left_out_and_reported() -> None:
 
 
 def test_panel_whose_environment_always_fails_is_an_error_and_replayed(tmp_path: Path) -> None:
-    class Absent(Miniworld):
-        def open(self) -> MiniworldSession:
-            if broken:
-                raise OSError("no session")
-            return MiniworldSession()
+    def session() -> MiniworldSession:
+        if broken:
+            raise OSError("no session")
+        return MiniworldSession()
 
-    broken, world = True, Absent()
+    broken, world = True, Around(session)
     panels = {"test": world.tasks("test")[:4]}
     limits = Limits(16, 512, 64, 30.0)
     (tmp_path / "test-hard-0.jsonl").write_text("")  # another panel's
-    with pytest.raises(CoevolveError, match=r"failed in all 4 episodes of test \(.*no session.*: 4\)"):
-        evaluate(ReferencePolicy(world), world, panels, limits, CONFIG, 0, tmp_path)
-    both = Mixture({"miniworld": world, "quiz": Quiz()}, {"miniworld": 0.5, "quiz": 0.5})
-    mixed = {"test": both.tasks("validation")[:8]}
     with pytest.raises(CoevolveError, match=r"miniworld failed in all 4 episodes of test \(.*no session.*: 4\)"):
-        evaluate(ReferencePolicy(both), both, mixed, limits, CONFIG, 0, tmp_path)
+        evaluate(ReferencePolicy(world), world, panels, limits, CONFIG, 0, tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["test-hard-0.jsonl"]
     broken = False
     assert len(evaluate(ReferencePolicy(world), world, panels, limits, CONFIG, 0, tmp_path)) == 4

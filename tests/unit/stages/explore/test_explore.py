@@ -1,8 +1,6 @@
 """The explorers that need no endpoint."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -13,16 +11,15 @@ from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import learn
 from coevolve.environments.registry import make
-from coevolve.policies.policy import Conversation
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.config import Explore
-from coevolve.stages.explore.explorer import explore
-from coevolve.stages.explore.policy_explorer import PolicyExplorer
+from coevolve.stages.explore.explorer import carry_out, explore, plan
 from coevolve.stages.explore.requests import requests, written
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.generate.spec import exploration_of
 from tests.unit.environments.quiz import Quiz
+from tests.unit.environments.tracker import Secret, Tracker
 from tests.unit.stages.train.small import PARAMS
 
 CONFIG = PARAMS.explore.model_copy(update={"explorations": 64, "tries": 6})
@@ -84,18 +81,6 @@ def test_signal_puts_its_tools_into_focus(environment: Environment) -> None:
     assert {one.task_id for one in focused} == {task.task_id}
 
 
-def test_exploration_aims_at_the_calls_that_the_agent_omitted() -> None:
-    miniworld = make("miniworld")
-    known = learn(miniworld, miniworld.tasks("seed")[:32])
-    played = trajectories(miniworld)
-    for task in miniworld.tasks("seed")[:6]:
-        for failed in (one for one in played if one.task_id == task.task_id):
-            left_out = set(task.tools) - {known.terminal} - known.reading
-            left_out -= {call.name for call in failed.calls}
-            found = explored(miniworld, [of_task(task.task_id, [failed.trajectory_id])])
-            assert all(left_out <= set(one.goals) for one in found)
-
-
 def test_synthesized_task_without_its_ending_call_keeps_the_known_ending(environment: Environment) -> None:
     tasks = environment.tasks("seed")[:32]
     *before, _ = tasks[0].reference[-1]
@@ -131,50 +116,6 @@ def test_request_states_the_task_the_failed_calls_and_the_missing_ones(environme
         assert set(request.weakness) == (left_out or set(request.focus))
 
 
-def test_policy_explores_the_worlds_of_weak_tasks(environment: Environment) -> None:
-    tasks = environment.tasks("seed")[:32]
-    signals = [of_task(task.task_id, []) for task in tasks[:8]]
-    wanted = requests(environment, tasks, [], signals, CONFIG.model_copy(update={"explorations": 40}), 0, 0)
-    known = learn(environment, tasks)
-    # it acts on the words of the task alone: a policy that replays references shows which task it was given
-    acting = _Replaying(environment, {tuple(task.turns): task for task in tasks})
-    explorer = PolicyExplorer(environment, acting, known, tasks, Limits(40, 10**6, 64, 30.0), CONFIG.max_calls)
-    found = explore(explorer, wanted, lambda count: None)
-    assert len(found) >= 20
-    for exploration in found:
-        assert exploration.explorer == "policy" and exploration.signal_ids == ["s"]
-        assert 0 < len(exploration.calls) <= CONFIG.max_calls
-        assert known.terminal not in {call.name for call in exploration.calls}
-        assert all(call.ok for call in exploration.calls)
-
-
-def test_policy_without_signals_attempts_tasks_by_their_tools() -> None:
-    miniworld = make("miniworld")
-    tasks = miniworld.tasks("seed")[:32]
-    known = learn(miniworld, tasks)
-    acting = _Replaying(miniworld, {tuple(task.turns): task for task in tasks})
-    explorer = PolicyExplorer(miniworld, acting, known, tasks, Limits(40, 10**6, 64, 30.0), CONFIG.max_calls)
-    by_id, rarest = {task.task_id: task for task in tasks}, {}
-    for guidance in ("coverage", "random"):
-        config = CONFIG.model_copy(update={"guidance": guidance, "explorations": 128})
-        found = explore(explorer, requests(miniworld, tasks, [], [], config, 0, 0), lambda count: None)
-        attempted = [by_id[one.task_id or ""] for one in found]
-        assert len({task.task_id for task in attempted}) > 16
-        rarest[guidance] = sum(min(known.uses[name] for name in task.tools) for task in attempted) / len(attempted)
-    assert rarest["coverage"] < 0.8 * rarest["random"]
-
-
-class _Replaying(ReferencePolicy):
-    """Replays the reference of the known task with the same words."""
-
-    def __init__(self, environment: Environment, by_words: dict[tuple[str, ...], Task]) -> None:
-        super().__init__(environment)
-        self._by_words = by_words
-
-    def begin(self, conversations: Sequence[Conversation]) -> None:
-        super().begin([replace(one, task=self._by_words[tuple(one.task.turns)]) for one in conversations])
-
-
 def test_constructing_environment_is_asked_for_tasks_of_weak_kinds() -> None:
     quiz = Quiz()
     tasks = quiz.tasks("seed")
@@ -194,3 +135,14 @@ def test_constructing_environment_is_asked_for_tasks_of_weak_kinds() -> None:
     spec = Generation("g", 0, weak.task_id, "", "", ["sum_2"], None)
     (found,) = explorer.explore(written(quiz, tasks, [spec], 0, 0))
     assert found.goals == ["sum_2"] and found.exploration_id == exploration_of(spec)
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [(Tracker(), []), (Secret(), ["tools that no exploration reached: 2 of 5 (lost, unlock)"])],
+)
+def test_tools_that_no_exploration_reached_are_named(environment: Tracker, said: list[str]) -> None:
+    config = PARAMS.explore.model_copy(update={"explorations": 200, "guidance": "coverage"})
+    planned = plan(environment, environment.tasks("seed"), [], [], [], config, 0, 0)
+    found, notes = carry_out(planned, config, PARAMS.policy, None, lambda count: None)  # type: ignore[arg-type]
+    assert len(found) > 100 and notes == said

@@ -139,7 +139,8 @@ def test_prompt_states_the_latest_visit_of_a_task_and_the_success_of_its_iterati
         attempt_of(others[0], 1, 1, [1.0, 0.0]),
     ]
     for iteration, said in ((1, "agent 0.2; solved 0 of 8;"), (2, "agent ?; solved 0 of 8;")):
-        plan = Plan(0, iteration, TASKS[:1], visits, [], 4, Path(), Path(), Path())
+        unused = Path(), Path(), Path(), None, None, None, None
+        plan = Plan(0, iteration, TASKS[:1], visits, [], 4, *unused)  # type: ignore[arg-type]
         told = prompts(plan, OWN, TOOLS, [])
         assert len(told) == 4 and all(said in text for _, text in told)
 

@@ -12,8 +12,8 @@ from coevolve.environments.knowledge import learn
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import written
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from coevolve.stages.generate.rewards import ACCEPTED, OFF, UNREALIZED, settled, updated, with_generator
 from coevolve.stages.generate.spec import Spec, parse
-from coevolve.stages.generate.spec_outcomes import ACCEPTED, OFF, UNREALIZED, settled, updated, with_generator
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import Judged, PassCount, accepted, verify

@@ -1,9 +1,5 @@
-"""Which episodes become pairs, and each expectation of pairs, broken alone."""
+"""Which episodes become pairs."""
 
-from dataclasses import replace
-from pathlib import Path
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,17 +12,13 @@ from coevolve.stages.pairs.choose import (
     EXPERT_HARD,
     OWN,
     OWN_HARD,
-    check,
     choose,
     contrast,
-    expectations,
-    report,
 )
-from coevolve.stages.pairs.rehearse import Rehearsal
 from tests.unit.stages.train.small import PARAMS
 
 CONFIG = PARAMS.pairs
-PLAN = Rehearsal(0, 2, [], [], Path())
+PLAN = 0, 2  # seed and iteration
 
 
 def episode(name: str, task: str, call: str, score: float) -> Trajectory:
@@ -54,8 +46,8 @@ def test_choices_hold_their_invariants(
     ranks |= {f"h{n}": rank for n, (_, _, rank) in enumerate(others)}
     references = {"t": episode("reference", "t", "a", True)}
     config = CONFIG.model_copy(update={"expert": expert, "per_task": most, "hard": share})
-    pairs = choose(episodes, references, ranks, config, PLAN, hard)
-    assert pairs == choose(episodes, references, ranks, config, PLAN, hard)
+    pairs = choose(episodes, references, ranks, config, *PLAN, hard)
+    assert pairs == choose(episodes, references, ranks, config, *PLAN, hard)
     known = {one.trajectory_id: one for one in [*episodes, *references.values(), *hard]}
     for one in pairs:
         chosen, rejected = known[one.chosen], known[one.rejected]
@@ -87,7 +79,7 @@ def test_choices_hold_their_invariants(
 def test_failure_too_close_or_without_a_rank_makes_no_pair() -> None:
     references = {"t": episode("reference", "t", "a", True)}
     episodes = [episode("1", "t", "b", False), episode("2", "t", "c", False), episode("3", "t", "d", False)]
-    (pair,) = choose(episodes, references, {"1": 0.95, "2": 0.9}, CONFIG, PLAN)
+    (pair,) = choose(episodes, references, {"1": 0.95, "2": 0.9}, CONFIG, *PLAN)
     assert pair.rejected == "2"
 
 
@@ -96,7 +88,7 @@ def test_contrasts_hold_their_invariants(rows: list[tuple[str, str, float]], mos
     episodes = [episode(str(n), task, call, False) for n, (task, call, _) in enumerate(rows)]
     ranks = {str(n): rank for n, (_, _, rank) in enumerate(rows)}
     config = CONFIG.model_copy(update={"per_task": most})
-    pairs = contrast(episodes, ranks, config, PLAN)
+    pairs = contrast(episodes, ranks, config, *PLAN)
     known = {one.trajectory_id: one for one in episodes}
 
     def calls(pair: Pair) -> list[str]:
@@ -115,59 +107,5 @@ def test_contrasts_hold_their_invariants(rows: list[tuple[str, str, float]], mos
 def test_best_failure_is_paired_with_the_worst() -> None:
     episodes = [episode(call, "t", call, False) for call in "abcde"]
     ranks = {"a": 0.5, "b": 0.0, "c": 0.9, "d": 0.55, "e": 0.52}
-    found = contrast(episodes, ranks, CONFIG, PLAN)
+    found = contrast(episodes, ranks, CONFIG, *PLAN)
     assert [(one.chosen, one.rejected) for one in found] == [("c", "b")], "0.55 and 0.5 are too much alike"
-
-
-EPISODES = {
-    one.trajectory_id: one
-    for one in (
-        episode("right", "t", "a", 1.0),
-        episode("wrong", "t", "b", 0.2),
-        episode("cut", "t", "a", 0.2),
-        episode("other", "u", "b", 0.2),
-        episode("more", "t", "c", 1.0),
-        replace(episode("echo", "t", "d", 0.2), messages=[{"role": "assistant", "content": "ok"}] * 2, tokens=[3]),
-    )
-}
-PAIR = Pair("0123456789abcdef", "t", 0, "success_target", "right", "wrong", 0.5)
-FAILED = Pair("0123456789abcdef", "t", 0, "failure_failure", "cut", "wrong", 0.5, 0.7)
-
-
-@pytest.mark.parametrize(
-    ("pair", "broken"),
-    [
-        (PAIR, []),
-        (replace(PAIR, pair_id="<b>"), ["id is a content hash"]),
-        (replace(PAIR, rejected="gone"), ["both episodes exist"]),
-        (replace(PAIR, rejected="other"), ["both episodes are of the pair's task"]),
-        (replace(PAIR, chosen="cut"), ["the chosen episode succeeds, except in pairs of two failures"]),
-        (FAILED, []),
-        (replace(FAILED, chosen="right"), ["the chosen episode succeeds, except in pairs of two failures"]),
-        (replace(PAIR, kind="odd"), ["its kind is known"]),
-        (replace(PAIR, rejected="echo"), ["the agent wrote every assistant message"]),
-        (replace(PAIR, rejected="more"), ["the rejected one fails"]),
-        (replace(PAIR, rejected="cut"), ["their calls differ"]),
-        (replace(PAIR, closeness=0.95), ["the rejected one is far enough from the chosen"]),
-        (replace(FAILED, chosen_closeness=0.5), ["the rejected one is far enough from the chosen"]),
-        (replace(PAIR, closeness=-0.1), ["the rejected one has a rank"]),
-        (replace(FAILED, chosen_closeness=1.1), ["the chosen one has a rank"]),
-    ],
-)
-def test_pair_is_quarantined_with_the_expectations_it_fails(pair: Pair, broken: list[str]) -> None:
-    checked = check([pair], EPISODES, 0.1)
-    assert [one["expectations"] for one in checked.quarantine] == ([broken] if broken else [])
-    assert checked.pairs == ([] if broken else [pair])
-
-
-def test_first_of_several_copies_stays_and_the_report_lists_expectations() -> None:
-    checked = check([PAIR, PAIR], EPISODES, 0.1)
-    assert checked.pairs == [PAIR]
-    assert [(one["row"], one["expectations"]) for one in checked.quarantine] == [(1, ["is no copy"])]
-    text = report(checked, "Pairs")
-    assert "1 pairs; 1 are in quarantine" in text
-    assert all(name in text for name in expectations())
-
-
-def test_empty_list_of_pairs_is_valid() -> None:
-    assert check([], {}, 0.1).pairs == []

@@ -1,5 +1,6 @@
 """Rows that share a prefix give the same log-probabilities and gradients as plain passes, from fewer tokens."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from transformers import AutoModelForCausalLM, MistralConfig, Qwen3Config
 
 from coevolve.core.errors import CoevolveError
 from coevolve.stages.train import shared_prefix
-from coevolve.stages.train.shared_prefix import WORTH, levels_of, share_prefixes, unshareable
+from coevolve.stages.train.shared_prefix import levels_of, share_prefixes, unshareable
 from tests.unit.stages.train.small import PARAMS, changed
 
 WORDS = 50
@@ -123,16 +124,6 @@ def test_segments_make_up_each_row(groups: list[list[int]], tools: int, seed: in
     assert sum(len(segment) for level in levels for segment in level.segments) <= sum(map(len, rows))
 
 
-def test_rows_without_a_common_prefix_are_one_plain_pass() -> None:
-    rows = rows_of([[5], [9]], tools=WORTH - 10, seed=3)
-    assert len(levels_of(rows)) == 1
-    model = tiny()
-    sizes = counted(model)
-    share_prefixes(model)
-    passed(model, *batch(rows, prompt=20))
-    assert len(sizes) == 1
-
-
 def test_on_request_sharing_needs_the_columns_to_keep() -> None:
     """A trainer with short prompts takes plain passes, even if attempts share a long beginning."""
     ids, mask = batch(rows_of([[5, 9]], tools=130, seed=4), prompt=150)
@@ -162,17 +153,38 @@ def test_generation_and_unshareable_models_compute_as_before() -> None:
     assert torch.equal(model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=4, do_sample=False), before)
 
 
-def test_wrong_shared_pass_ends_training_with_a_one_line_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The self-check notices attention to keys of another segment."""
+def in_type(precision: str) -> tuple[Any, Any]:
+    """A model whose passes compute in ``precision``, and the context of its passes."""
+    model = tiny(initializer_range=0.5)  # so that a token depends on those before it
+    if precision == "bfloat16":
+        return model.to(torch.bfloat16), nullcontext()
+    return model, torch.autocast("cpu", torch.bfloat16) if precision == "autocast" else nullcontext()
+
+
+@pytest.mark.parametrize("precision", ["float32", "autocast", "bfloat16"])
+def test_rounding_of_a_coarse_type_does_not_end_training(precision: str) -> None:
+    ids, mask = batch(rows_of([[9] * 6, [9] * 6], tools=130, seed=6), prompt=150)
+    model, context = in_type(precision)
+    sizes = counted(model)
+    share_prefixes(model)
+    with context:
+        model(input_ids=ids, attention_mask=mask)
+    assert len(sizes) > 2, "the pass did not share"
+
+
+@pytest.mark.parametrize("precision", ["float32", "autocast", "bfloat16"])
+def test_wrong_shared_pass_ends_training_with_a_one_line_error(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The self-check notices attention to keys of another segment, through the rounding of a coarse type too."""
     ids, mask = batch(rows_of([[9] * 6, [9] * 6], tools=130, seed=6), prompt=150)
     right = shared_prefix._selected
     monkeypatch.setattr(shared_prefix, "_selected", lambda cache, segments: right(cache, segments * 0))
-    model = tiny(initializer_range=0.5)  # so that a token depends on those before it
+    model, context = in_type(precision)
     share_prefixes(model)
-    with pytest.raises(
-        CoevolveError, match=r"log-probabilities differ from the plain pass by .*train\.share_prefixes: false"
+    with (
+        context,
+        pytest.raises(CoevolveError, match=r"log-probabilities differ from the plain pass by .*share_prefixes: false"),
     ):
-        passed(model, ids, mask)
+        model(input_ids=ids, attention_mask=mask)
 
 
 @pytest.mark.parametrize(

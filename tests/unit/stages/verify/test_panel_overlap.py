@@ -34,25 +34,18 @@ def worded(text: str, seed: int = 7) -> Task:
     return Task.create("miniworld", "synthesized", [text], {"seed": seed}, [CALLS])
 
 
-def spelled(lower: str, like: str) -> Callable[[str], str]:
-    return lambda text: text.translate(str.maketrans(lower, like))
-
-
 def shifted(start: int) -> Callable[[str], str]:
     return lambda text: "".join(chr(start + ord(c) - 97) if "a" <= c <= "z" else c for c in text)
 
 
 TRICKS: dict[str, Callable[[str], str]] = {
     "as it is": lambda text: text,
-    "capitals": str.upper,
     "zero width in words": "\u200b".join,
-    "Cyrillic": spelled("aceopxyi", "асеорхуі"),
     "mathematical": shifted(0x1D41A),
     "accents": lambda text: "".join(c + "\u0301" if c in "aeiou" else c for c in text),
-    "other spaces": lambda text: text.replace(" ", " \u3000\u00a0\n\t "),
     "dots between": lambda text: ".".join(text),
     "words around": lambda text: f"{AROUND} {text} {AROUND}",
-    "words around, disguised": lambda text: f"{AROUND} {spelled('aeo', 'аео')(text)} {AROUND}",
+    "words around, disguised": lambda text: f"{AROUND} {shifted(0x1D41A)(text)} {AROUND}",
 }
 
 

@@ -1,9 +1,6 @@
-"""Over-generate and select: kept tasks, reasons for the others, a floor for variety, and shares of environments."""
+"""Over-generate and select: kept tasks, reasons for the others, and a floor for variety."""
 
-from collections import Counter
-from collections.abc import Collection, Mapping
 from dataclasses import replace
-from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -14,31 +11,22 @@ from coevolve.core.records import Attempt, Gate, Verdict
 from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.stages.verify.config import Select
 from coevolve.stages.verify.judge import Judged, PassCount
-from coevolve.stages.verify.select import GATE, UNSOLVED, Kind, check_left, notes, solved_kinds
-from coevolve.stages.verify.select import select as select_in
+from coevolve.stages.verify.select import GATE, UNSOLVED, check_left, notes, select, solved_kinds
 
 SAMPLES = 4
 
 
-def judged(
-    rates: list[float | None], families: str = "", accepted: bool = True, environment: str = "e", chains: str = ""
-) -> list[Judged]:
+def judged(rates: list[float | None], families: str = "", accepted: bool = True, chains: str = "") -> list[Judged]:
     """Candidates with these pass rates in SAMPLES episodes, none of which counts for None. The letter names each candidate's family; ``chains`` name its calls by letters."""
     found: list[Judged] = []
     for number, rate in enumerate(rates):
         family = families[number] if families else str(number)
         calls = [ToolCall(letter) for letter in chains.split()[number]] if chains else []
-        task = Task.create(environment, "synthesized", [f"do {number}"], {}, [calls], [family])
+        task = Task.create("e", "synthesized", [f"do {number}"], {}, [calls], [family])
         verdict = Verdict(f"c{number}", task.task_id, accepted, [Gate("readable", True)], rate)
         count = PassCount(0, 0, SAMPLES) if rate is None else PassCount(round(rate * SAMPLES), SAMPLES, SAMPLES)
         found.append(Judged(verdict, task, count=count if accepted else None))
     return found
-
-
-def select(
-    found: list[Judged], config: Select, shares: Mapping[str, float] | None = None, solved: Collection[Kind] = ()
-) -> list[Judged]:
-    return select_in(found, config, shares or {"e": 1.0}, solved)
 
 
 def unmeasured(found: list[Judged]) -> list[Judged]:
@@ -168,55 +156,3 @@ def test_selection_keeps_the_wanted_number_and_every_family_with_room(
     assert len(kept(selected)) == min(keep, len(found))
     if round(keep * variety) >= len(set(families)):
         assert {task.family for verdict, task in selected if verdict.accepted and task} == set(families)
-
-
-varieties = st.sampled_from([0.0, 0.25, 0.3, 0.5, 1.0])
-
-
-def numbers_kept(found: list[Judged]) -> Counter[str]:
-    return Counter(task.environment for verdict, task in found if verdict.accepted and task)
-
-
-HALVES = {"a": 0.5, "b": 0.5}
-EQUAL: list[float | None] = [0.0, 0.25, 0.5, 0.75, 1.0]
-
-
-def test_environment_with_easy_tasks_keeps_its_share() -> None:
-    candidates = [*judged([0.5] * 20, environment="a"), *judged([1.0] * 20, environment="b")]
-    assert numbers_kept(select(candidates, config(10), {"a": 0.7, "b": 0.3})) == {"a": 7, "b": 3}
-
-
-def test_other_environments_fill_free_places_by_their_shares() -> None:
-    sizes, shares = {"a": 1, "b": 30, "c": 30}, {"a": 0.5, "b": 0.4, "c": 0.1}
-    candidates = [each for name in sizes for each in judged([0.5] * sizes[name], environment=name)]
-    assert numbers_kept(select(candidates, config(21), shares)) == {"a": 1, "b": 16, "c": 4}
-
-
-def test_each_environment_keeps_its_share_of_families_without_pass_rates() -> None:
-    candidates = [each for name in "ab" for each in judged([None] * 4, "aabc", environment=name)]
-    selected = select(unmeasured(candidates), config(6, variety=1.0), HALVES)
-    assert [task.family for verdict, task in selected if verdict.accepted and task] == ["a", "b", "c"] * 2
-    assert all("no policy measured" in verdict.gates[-1].reason for verdict, _ in selected if not verdict.accepted)
-
-
-sizes_of_three = st.lists(st.integers(0, 12), min_size=3, max_size=3)
-shares_of_three = st.lists(st.integers(1, 9), min_size=3, max_size=3)
-
-
-@given(sizes_of_three, shares_of_three, st.integers(1, 40), varieties)
-def test_mixture_selects_in_each_environment_as_if_it_were_alone(
-    sizes: list[int], weights: list[int], keep: int, variety: float
-) -> None:
-    shares = {name: weight / sum(weights) for name, weight in zip("abc", weights, strict=True)}
-    groups = {name: judged((EQUAL * 3)[:size], environment=name) for name, size in zip("abc", sizes, strict=True)}
-    selected = select(
-        [each for group in groups.values() for each in group], config(keep, variety, unsolved=True), shares
-    )
-    numbers = numbers_kept(selected)
-    assert sum(numbers.values()) == min(keep, sum(sizes))
-    exact = {name: Fraction(weight, sum(weights)) * keep for name, weight in zip("abc", weights, strict=True)}
-    for name, group in groups.items():
-        assert numbers[name] > min(exact[name] - 1, len(group) - 1), "others take only unused room"
-        alone = select(group, config(numbers[name] or 1, variety, unsolved=True), {name: 1.0})
-        ours = [each for each in selected if each.task and each.task.environment == name]
-        assert kept(ours) == (kept(alone) if numbers[name] else [])

@@ -28,7 +28,7 @@ CARRIERS = frozenset(
     f"{PACKAGE}/{name}.py"
     for name in (
         "core/ray_cluster",
-        "core/code_digest",
+        "core/code_closure",
         "core/concurrency",
         "core/dvc",
         "core/errors",
@@ -80,15 +80,12 @@ def closure(
         file = left.pop()
         used = (chosen or {}).get(str(file.relative_to(source))) if file.is_relative_to(source) else None
         for name in _needed(file, file.stat().st_mtime_ns, source, None if used is None else frozenset(used)):
-            if name not in modules and not _carries(name, without):
+            carries = name in without or (without and name.endswith(f"/{DECLARATIONS}"))
+            if name not in modules and not carries:
                 modules.add(name)
                 if name.endswith(".py"):
                     left.append(source / name)
     return modules
-
-
-def _carries(name: str, without: Collection[str]) -> bool:
-    return name in without or (bool(without) and name.endswith(f"/{DECLARATIONS}"))
 
 
 @cache
