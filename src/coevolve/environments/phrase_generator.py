@@ -249,7 +249,8 @@ def _argument(
     lookup = chain[origin.position]
     described = _described(chain, origin.position, book, voice)
     things = _fitting(book.lookups.get(lookup.name, ()), chain, origin.position, book)
-    is_thing = is_identifier(key) or origin.field in ("", "id", KEY)  # the value stands for the thing that was found
+    # the value stands for the thing that was found: `booking` for what `find_booking` finds
+    is_thing = is_identifier(key) or origin.field in ("", "id", KEY, noun_of("id", lookup.name))
     if is_thing and origin.alone and things:
         return _chosen(things, described, voice)
     known = _fitting(book.fields.get(f"{lookup.name}.{origin.field}", ()), chain, origin.position, book)
@@ -346,6 +347,18 @@ def spaced(name: str) -> str:
     return words.lower() if " " in words else words
 
 
+def _told(template: str, chain: Sequence[CallOutcome], position: int, book: Phrasebook) -> bool:
+    """Whether phrases of users describe each value that ``template`` leaves to a lookup, so that none is made up."""
+    for key, value in paths(chain[position].arguments):
+        origin = told_by(key, value, chain, position, book)
+        if origin is not None and f"{{{key}}}" in template:
+            name = chain[origin.position].name
+            phrases = [*book.lookups.get(name, ()), *book.fields.get(f"{name}.{origin.field}", ())]
+            if not _fitting(phrases, chain, origin.position, book):
+                return False
+    return True
+
+
 def _action(
     chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice, earlier: Sequence[int]
 ) -> str:
@@ -355,7 +368,8 @@ def _action(
     again = [key for key, value in paths(call.arguments) if _mentioned(chain, position, key, value, book, earlier)]
     known = [one for one in known if all(f"{{{key}}}" in one for key in again)]  # a description would repeat itself
     if known and not book.complete:
-        known = [_without_nouns(one, chain, position, book) for one in known]
+        told = [one for one in known if _told(one, chain, position, book)]
+        known = [_without_nouns(one, chain, position, book) for one in told or known]
     if known:
         return _chosen(known, described, voice)
     sentence = book.sentences.get(call.name, spaced(call.name))

@@ -195,6 +195,48 @@ def test_lookup_whose_name_ends_with_no_noun_is_described_by_its_value() -> None
     assert "the bed of mint" in words
 
 
+def test_phrase_that_needs_no_made_up_description_is_preferred() -> None:
+    """Not "cancel order the order for Bo Lund"."""
+    environment = orders(
+        ("cancel order o-0", [call("cancel", order_id="o-0")]),
+        ("Bo Lund wants to cancel", [FIND, call("cancel", order_id="o-1")]),
+    )
+    chain, book = chain_of(environment, FIND, call("cancel", order_id="o-1")), phrases_of(environment)
+    assert {instruct(chain, [1], None, book, rng_for("words", n)) for n in range(9)} == {"Bo Lund wants to cancel"}
+
+
+class Ferry:
+    """Its argument ``booking`` is an id by its values, and no word of its name says so."""
+
+    def find_booking(self, name: str) -> dict[str, str]:
+        """Find the booking of a person."""
+        return {"booking": f"B{len(name)}", "name": name}
+
+    def cancel_booking(self, booking: str) -> str:
+        """Cancel a booking."""
+        return f"{booking} is cancelled"
+
+
+class Booking(Orders):
+    name, simulator = "booking", Ferry
+
+    def questions(self, split: str) -> Iterator[Question]:
+        for name in ("Ada Holm", "Bo Lund") if split == "seed" else ():
+            booked = call("cancel_booking", booking=f"B{len(name)}")
+            yield f"please take out the full booking of {name}", {}, [call("find_booking", name=name), booked]
+            yield f"please take out {booked.arguments['booking']}", {}, [booked]
+
+
+def test_learned_description_of_a_thing_is_its_whole_description() -> None:
+    """Not "the booking of the full booking of Cy Blum"."""
+    environment = Booking()
+    calls = [call("find_booking", name="Cy Blum"), call("cancel_booking", booking="B7")]
+    with closing(environment.open()) as session:
+        chain, _, _ = replay(session, Task.create("booking", "seed", [""], {}, [calls]))
+    words = instruct(chain, [1], None, phrases_of(environment), rng_for("words", 0))
+    assert words == "please take out the full booking of Cy Blum"
+
+
 def test_value_that_the_agent_gave_to_another_argument_is_not_known() -> None:
     asked = ("set the priority of order o-1 to high", [call("set_priority", order_id="o-1", priority="high")])
     [task] = orders(asked).tasks("seed")
