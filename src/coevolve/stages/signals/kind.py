@@ -1,29 +1,14 @@
 """The kinds of signals. A kind is a file with its rule, evidence and strength, an entry in ``kinds``, and a name in ``config``."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from coevolve.core.records import Attempt
 from coevolve.stages.signals.config import Signals
-
-if TYPE_CHECKING:
-    from coevolve.stages.signals.table import Table
-
-Pattern = tuple[str, ...]  # names of consecutive tools
+from coevolve.stages.signals.table import Table, Visit
 
 EXAMPLES = 8  # most trajectories of a signal: at most half failed, at most half passed
 GROUPS = 16  # most groups or window positions in a signal's evidence
-
-
-@dataclass(slots=True)
-class Visit:
-    """An attempt. A ``current`` attempt comes from the file, not from history, and has some trajectory ids."""
-
-    attempt: Attempt
-    current: bool
-    failed: list[str] = field(default_factory=list)
-    passed: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +48,7 @@ class Kind:
     meaning: str
     condition: str
     of_task: Callable[[Signals], TaskRule] | None = None
-    of_table: "Callable[[Table, Signals], Iterable[Firing]] | None" = None
+    of_table: Callable[[Table, Signals], Iterable[Firing]] | None = None
 
 
 def examples(failed: list[str], passed: list[str]) -> list[str]:

@@ -18,9 +18,9 @@ from coevolve.stages.schema import load, parse
 from coevolve.stages.signals import config
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.extract import extract
-from coevolve.stages.signals.kind import Firing, Kind, Visit
+from coevolve.stages.signals.kind import Firing, Kind
 from coevolve.stages.signals.kinds import KINDS
-from coevolve.stages.signals.table import open_table
+from coevolve.stages.signals.table import Visit, open_table
 from tests import ROOT
 
 

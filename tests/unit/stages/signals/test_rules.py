@@ -12,8 +12,9 @@ from coevolve.core.records import Attempt
 from coevolve.stages.signals.boundary import Boundary, boundary
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.forgetting import Forgetting
-from coevolve.stages.signals.kind import Firing, Visit
+from coevolve.stages.signals.kind import Firing
 from coevolve.stages.signals.rare import rare
+from coevolve.stages.signals.table import Visit
 from coevolve.stages.signals.unsolved import Unsolved
 
 scores = st.lists(st.sampled_from([0.0, 0.25, 0.4999, 0.5, 0.75, 1.0]), max_size=30)
