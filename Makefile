@@ -74,10 +74,10 @@ PYTEST = $(BIN)/python -m pytest --no-loadscope-reorder --durations 25
 test: develop
 	$(PYTEST) -n $(JOBS) tests/unit tests/smoke
 
-# one process more than for unit tests, because servers and queues let a core wait
-
-test-all: test environments $(VERIFIERS)/.installed models/smollm2/config.json
-	COEVOLVE_REQUIRE_BFCL=1 COEVOLVE_REQUIRE_SMOLLM2=1 $(PYTEST) -n $(shell expr $(JOBS) + 1) tests/integration tests/docs
+# All folders in one session, so that they share one run of the loop. One process more than for unit tests, because servers
+# and queues let a core wait
+test-all: develop environments $(VERIFIERS)/.installed models/smollm2/config.json
+	COEVOLVE_REQUIRE_BFCL=1 COEVOLVE_REQUIRE_SMOLLM2=1 $(PYTEST) -n $(shell expr $(JOBS) + 1) tests
 
 test-vllm: $(VLLM)/.installed
 	PATH=$(VLLM)/bin:$$PATH $(VLLM)/bin/python -m pytest tests/integration/engine

@@ -30,13 +30,15 @@ settings.register_profile("coevolve", deadline=None, derandomize=True, max_examp
 settings.load_profile("coevolve")
 
 # Files that share an expensive fixture run in one process (xdist ignores its marks since pytest 9.2).
+RUN = "tests/smoke/test_repro.py"  # its `dvc repro` serves all files that need a finished run
 SHARING = {
-    "tests/smoke/test_commands.py": "tests/smoke/test_repro.py",
-    "tests/integration/pipeline/test_export.py": "tests/integration/pipeline/test_resume.py",
-    "tests/integration/pipeline/test_stale.py": "tests/integration/pipeline/test_resume.py",
-    "tests/integration/pipeline/test_walks.py": "tests/integration/pipeline/test_resume.py",
-    "tests/docs/test_pages.py": "tests/integration/pipeline/test_resume.py",
-    "tests/docs/test_tour.py": "tests/integration/pipeline/test_resume.py",
+    "tests/smoke/test_commands.py": RUN,
+    "tests/integration/pipeline/test_resume.py": RUN,
+    "tests/integration/pipeline/test_export.py": RUN,
+    "tests/integration/pipeline/test_stale.py": RUN,
+    "tests/integration/pipeline/test_walks.py": RUN,
+    "tests/docs/test_pages.py": RUN,
+    "tests/docs/test_tour.py": RUN,
     "tests/integration/policies/test_endpoint_policy.py": "tests/integration/endpoint/test_client.py",
     "tests/integration/stages/verify/test_solver.py": "tests/integration/endpoint/test_client.py",
     "tests/integration/stages/train/test_grpo.py": "tests/integration/stages/train/test_distributed.py",
@@ -45,9 +47,9 @@ SHARING = {
 LONG = (
     "tests/smoke",
     "tests/integration/pipeline/test_resume",
-    "tests/integration/pipeline",
     "tests/integration/stages/train",
     "tests/integration/coevolve_environments/test_hosted",
+    "tests/integration/pipeline",
 )
 
 
@@ -65,7 +67,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest first, so that none is left alone at the end: the pipeline, then training."""
+    """Put the longest first, so that none is left alone at the end: the run that others share, then training, and then the
+    other runs, which find in the shared DVC cache what they have in common with the first.
+    """
     items.sort(key=lambda item: next((n for n, path in enumerate(LONG) if item.nodeid.startswith(path)), len(LONG)))
 
 

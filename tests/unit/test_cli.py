@@ -20,13 +20,6 @@ def test_help_of_every_command_is_printed(command: list[str]) -> None:
     assert "\n  stage " not in done.stdout, "dvc.yaml types it, people do not"
 
 
-def test_missing_file_is_a_one_line_error_with_exit_code_1(tmp_path: Path) -> None:
-    done = coevolve("summary", "nowhere.json", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: nowhere.json: no such file")
-    assert done.stderr.count("\n") == 1
-
-
 def test_commands_of_a_project_work_in_its_subfolders(tmp_path: Path) -> None:
     for name in ("params.yaml", "dvc.yaml"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
@@ -55,16 +48,6 @@ def test_signals_command_shows_the_instructions_of_weak_tasks(tmp_path: Path) ->
     assert KNOWN[0].turns[0] in coevolve("signals", "t.jsonl", "--out", "s.jsonl", *known, cwd=tmp_path).stdout
 
 
-def test_verify_prints_json(tmp_path: Path) -> None:
-    tasks = [asdict(task) for task in make("miniworld").tasks("seed")[:2]]
-    lines = [tasks[0], {**tasks[1], "task_id": "forged"}]
-    (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    arguments = ["verify", "--environment", "miniworld", "--candidates", "c.jsonl", "--out", "out", "--json"]
-    told = json.loads(coevolve(*arguments, cwd=tmp_path).stdout)
-    assert told["accepted"] == 1 and [row["candidate"] for row in told["rejected"]] == [2]
-    assert told["not_checked"] == {"collateral": 1}
-
-
 def test_panel_files_with_the_same_name_are_both_used(tmp_path: Path) -> None:
     tasks = make("miniworld").tasks("seed")[:3]
     write_jsonl(tmp_path / "c.jsonl", tasks)
@@ -91,6 +74,9 @@ def test_verify_judges_a_file_of_tasks(tmp_path: Path) -> None:
     assert "         candidate 1: duplicate: the same as a known task" in lines
     assert any(line.startswith("         candidate 4: readable: not JSON") for line in lines)
     assert coevolve("verify", *arguments, "--fail", cwd=tmp_path).returncode == 1
+    told = json.loads(coevolve("verify", *arguments, "--json", cwd=tmp_path).stdout)
+    assert told["accepted"] == 2 and [row["candidate"] for row in told["rejected"]] == [1, 4]
+    assert told["not_checked"] == {"collateral": 2}
     assert [task.task_id for task in read_tasks(tmp_path / "out/accepted.jsonl")] == [t.task_id for t in tasks[1:]]
     (tmp_path / "hostile.jsonl").write_text(
         json.dumps({**asdict(tasks[1]), "environment": "\x1b]0;x\x07\nmini"}) + "\n"

@@ -97,6 +97,7 @@ class Worker:
         with _without_interrupts():
             self._process.start()
         theirs.close()
+        self._starting = True
 
     @property
     def pid(self) -> int | None:
@@ -106,6 +107,9 @@ class Worker:
         if self._pipe.closed and not self._closed:
             self._start()
         try:
+            if self._starting:  # however long this takes, no call is to blame
+                self._pipe.recv()
+                self._starting = False
             self._pipe.send((method, arguments))
             late = not self._pipe.poll(self._seconds)
             result, error = (None, None) if late else self._pipe.recv()
@@ -162,6 +166,7 @@ def _serve(pipe: "Connection[Any, Any]", *held: Any) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     holder = Holder(*held)
     with suppress(EOFError):
+        pipe.send("ready")
         while True:
             pipe.send(holder.call(*pipe.recv()))
 

@@ -57,13 +57,6 @@ def test_second_reply_fails_the_task() -> None:
     assert not is_success(session.score().reward)
 
 
-def test_arguments_of_any_shape_are_judged() -> None:
-    task = TASKS[0]
-    key = next(iter(task.reference[0][0].arguments))
-    for value in (None, [], {}, [[{}]], {"a": {"b": []}}, "x" * 1000, -1.5, True):
-        assert not solved(task, [ToolCall(task.reference[0][0].name, {key: value})])
-
-
 def test_no_provider_package_is_imported() -> None:
     code = (
         "import sys\n"

@@ -81,7 +81,7 @@ textworld, reasoning_gym, scienceworld = opened("textworld"), opened("reasoning_
 agentdojo, tau2_retail, tau2_airline = opened("agentdojo"), opened("tau2_retail"), opened("tau2_airline")
 # how many tasks of each split a check takes
 COUNTS = {"appworld": 1, "textworld": 1, "reasoning_gym": 4, "scienceworld": 2}
-COUNTS |= dict.fromkeys(("agentdojo", "tau2_retail", "tau2_airline"), 12)
+COUNTS |= {"agentdojo": 4, "tau2_retail": 8, "tau2_airline": 8}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=needs(name)) for name in COUNTS])
@@ -109,13 +109,6 @@ def test_the_splits_of_tau2_are_kept_and_every_task_asks_for_something(
 class TestAppWorld:
     def test_generated_worlds_are_not_the_benchmark(self, appworld: WorkerEnvironment) -> None:
         assert appworld.fingerprint.startswith("appworld-generated-")
-
-    def test_episodes_run_in_parallel_processes(self, appworld: WorkerEnvironment) -> None:
-        tasks = [task for split in ("seed", *appworld.panels) for task in appworld.tasks(split)]
-        episodes = rollout(ReferencePolicy(appworld), appworld, [RolloutRequest(task, 0) for task in tasks], LIMITS)
-        assert all(is_success(one.trajectory.score) for one in episodes)
-        assert len(appworld.pool.workers) == HOSTED["appworld"].size == appworld.capacity
-        assert all(worker.sessions == 0 for worker in appworld.pool.workers)
 
     def test_reward_is_graded_by_the_evaluators_tests(self, appworld: WorkerEnvironment) -> None:
         task = appworld.tasks("seed")[0]

@@ -14,20 +14,11 @@ Script = Mapping[str, Sequence[Sequence[ToolCall]]]
 
 
 def reply(messages: Sequence[Mapping[str, Any]], script: Script) -> dict[str, Any]:
-    """The next message. Observations of verifiers' OpenEnv player are answered with an action as JSON or a sentence."""
-    first = next(message["content"] for message in messages if message["role"] == "user")
-    as_text = first.startswith("{")
-    request = json.loads(first)["observation"]["content"] if as_text else first
+    """The next message."""
+    request = next(message["content"] for message in messages if message["role"] == "user")
     said = sum(message["role"] == "assistant" for message in messages)
     calls = script[request][said] if said < len(script[request]) else []
-    if not calls:
-        return {"role": "assistant", "content": "all of it is done"}
-    if as_text:
-        return {
-            "role": "assistant",
-            "content": json.dumps({"tool_name": calls[0].name, "arguments": calls[0].arguments}),
-        }
-    return calling(calls, str(said))
+    return calling(calls, str(said)) if calls else {"role": "assistant", "content": "all of it is done"}
 
 
 def calling(calls: Sequence[ToolCall], key: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import importlib.util
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +20,7 @@ from coevolve.environments.methods import Question
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests import ROOT
-from tests.contract import PROMISES, violations
+from tests.contract import violations
 from tests.waiting import PATIENCE
 
 LIMITS = Limits(8, 10**6, 64, PATIENCE)
@@ -87,47 +87,12 @@ def example() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def git() -> Iterator[McpEnvironment]:
-    yield example().Git()
-
-
-@pytest.fixture(scope="module")
 def odd() -> McpEnvironment:
     return Odd()
 
 
-@pytest.mark.parametrize("check", PROMISES)
-def test_git_server_keeps_the_contract(check: str, git: McpEnvironment) -> None:
-    assert violations(git, 1, check) == {}
-
-
-def test_every_kind_of_task_is_solved_by_its_whole_reference_only(git: McpEnvironment) -> None:
-    tasks = git.tasks("seed")[:5]
-    assert len({task.reference[0][-1].name for task in tasks}) == 5
-    (said,) = [
-        one.trajectory.score for one in rollout(ReferencePolicy(git), git, [RolloutRequest(tasks[0], 0)], LIMITS)
-    ]
-    assert is_success(said)
-    session = git.open()
-    for task in tasks:
-        session.reset(task)
-        for call in task.calls[:-1]:
-            session.step(call)
-        assert not is_success(session.score().reward), task.turns
-        session.step(task.calls[-1])
-        assert is_success(session.score().reward), task.turns
-    session.close()
-
-
-def test_a_write_fails_a_task_that_only_reads(git: McpEnvironment) -> None:
-    task = next(task for task in git.tasks("seed") if task.reference[0][-1].name == "git_diff_unstaged")
-    session = git.open()
-    session.reset(task)
-    session.step(task.calls[0])
-    assert is_success(session.score().reward)
-    session.step(ToolCall("git_add", {"repo_path": ".", "files": task.world["changed"]}))
-    assert session.score().checks == {"state": False, "heard": True}
-    session.close()
+def test_git_server_keeps_the_contract() -> None:
+    assert violations(example().Git(), 1) == {}
 
 
 def test_folder_has_the_same_name_in_every_episode(odd: McpEnvironment) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -22,6 +21,7 @@ from coevolve.environments.worker import WorkerEnvironment
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests.integration.environments.liar import HONEST, LIES, SILENT
+from tests.servers import running as running_here
 from tests.waiting import PATIENCE, answers, free_port, until
 
 needs = pytest.mark.skipif(not HOSTED.installed(), reason="run `coevolve env install openenv`")
@@ -130,14 +130,10 @@ def test_a_server_may_lack_a_task_api(monkeypatch: pytest.MonkeyPatch, code: int
 
         def log_message(self, format: str, *args: object) -> None: ...
 
-    with HTTPServer(("127.0.0.1", 0), Answers) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("OPENENV_URL", f"http://127.0.0.1:{server.server_port}")
-        try:
-            if tasks:
-                assert len(OpenEnv().tasks("seed")) == tasks
-            else:
-                with pytest.raises(CoevolveError, match=f"answers%20{code}/splits: .* error {code}"):
-                    OpenEnv().tasks("seed")
-        finally:
-            server.shutdown()
+    with running_here(HTTPServer(("127.0.0.1", 0), Answers)) as url:
+        monkeypatch.setenv("OPENENV_URL", url.removesuffix("/v1"))
+        if tasks:
+            assert len(OpenEnv().tasks("seed")) == tasks
+        else:
+            with pytest.raises(CoevolveError, match=f"answers%20{code}/splits: .* error {code}"):
+                OpenEnv().tasks("seed")

@@ -23,7 +23,7 @@ from coevolve.environments.replay import checked_tasks
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests import ROOT
-from tests.contract import PROMISES, violations
+from tests.contract import violations
 from tests.integration.environments.test_openenv import running
 from tests.waiting import PATIENCE, free_port
 
@@ -108,10 +108,9 @@ def test_task_beyond_the_split_is_an_error_of_the_client(server: str, index: int
 
 
 @needs
-@pytest.mark.parametrize("check", PROMISES)
-def test_a_served_environment_keeps_the_contract(server: str, check: str) -> None:
+def test_a_served_environment_keeps_the_contract(server: str) -> None:
     served = make("openenv")
-    assert violations(served, 3, check) == {}
+    assert violations(served, 3) == {}
     served.close()  # type: ignore[attr-defined]
 
 
@@ -208,13 +207,3 @@ def test_unservable_tasks_are_a_one_line_error(name: str, message: str, tasks: l
     with pytest.raises(CoevolveError) as caught:
         checked_tasks(make("miniworld"), "miniworld", path)
     assert str(caught.value).startswith(str(path)) and message in str(caught.value) and "\n" not in str(caught.value)
-
-
-@needs
-def test_unservable_file_ends_the_server(tasks: list[Task], tmp_path: Path) -> None:
-    bad("reference fails", tasks, path := tmp_path / "new.jsonl")
-    command = [*SERVE, "miniworld", "--tasks", str(path), "--port", str(free_port())]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 1 and done.stdout == ""
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"error: {path}: miniworld does not accept 1 of 2 tasks")

@@ -87,8 +87,6 @@ MISTAKES = [
         edit("params.yaml", lambda t: t.replace("seed_tasks:", "seeds:")),
         "params.yaml: unknown key tasks.seeds",
     ),
-    ("tasks", edit("params.yaml", lambda t: t.replace("{t: 1, next: 2}", "{t: 1, next: 3}")), "iterations[1]"),
-    ("tasks", edit("params.yaml", lambda t: t.replace("environment: miniworld", "environment: moon")), "'moon'"),
     ("explore", remove("data/0/tasks.jsonl"), "data/0/tasks.jsonl: no such file"),
     ("explore", truncate("data/environment.json"), "data/environment.json: expected JSON"),
     ("signals", truncate("data/0/trajectories.parquet"), "data/0/trajectories.parquet: not a whole Parquet file"),
@@ -96,7 +94,6 @@ MISTAKES = [
     ("explore", append("data/0/signals.jsonl", "{}"), "data/0/signals.jsonl:1: signal_id"),
     ("train", paired, "policies/0: no such file or folder; run `dvc repro`"),
     ("train", torn("model.safetensors"), "policies/0"),
-    ("train", torn("tokenizer.json"), "policies/0"),
 ]
 
 

@@ -62,22 +62,6 @@ def test_log_probabilities_equal_those_of_a_plain_forward_pass(temperature: floa
             assert logprobs[place - 1, ids[place]].item() == pytest.approx(value, abs=2e-3)
 
 
-def test_greedy_decoding_equals_generate() -> None:
-    for episode in played(0.0, 8):
-        first = episode.replies[0]
-        wanted = MODEL.generate(torch.tensor([first.prompt_ids]), max_new_tokens=len(first.token_ids), do_sample=False)
-        assert wanted[0, len(first.prompt_ids) :].tolist() == first.token_ids
-
-
-def test_token_ids_equal_those_of_the_whole_conversation() -> None:
-    for episode in played(0.0, 8):
-        ids = [token for reply in episode.replies for token in (*reply.prompt_ids, *reply.token_ids)]
-        messages = episode.trajectory.messages
-        if episode.trajectory.stop_reason is StopReason.DONE:
-            messages = messages[:-1]  # the end of the episode, which nobody replied to
-        assert TOKENIZER.decode(ids) == TOKENIZER.apply_chat_template(messages, tokenize=False)
-
-
 def test_samples_depend_on_the_seed_and_not_on_the_batch() -> None:
     whole, parts = played(1.0), played(1.0, batch=7)
     same = sum(a.trajectory.messages == b.trajectory.messages for a, b in zip(whole, parts, strict=True))
@@ -145,11 +129,6 @@ def test_budget_and_context_end_an_episode() -> None:
     for one in episodes:
         assert sum(len(reply.prompt_ids) + len(reply.token_ids) for reply in one.replies[:-1]) <= 40
         assert sum(len(reply.token_ids) for reply in one.replies) <= 40
-
-
-def test_error_names_a_folder_without_a_model(tmp_path: Path) -> None:
-    with pytest.raises(CoevolveError, match=str(tmp_path)):
-        load(tmp_path)
 
 
 def test_code_in_a_model_directory_does_not_run(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """`coevolve grow` with a served model as its explorer."""
 
 import json
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,46 +12,15 @@ from coevolve.environments.registry import make
 from coevolve.rollouts.grow_options import GrowOptions
 from coevolve.rollouts.grown_tasks import _Growth, grow
 from tests.integration.endpoint.proxy import proxy
-from tests.servers import running
 from tests.unit.rollouts.test_grown_tasks import KNOWN, MADE
 
 
-class Scripted(BaseHTTPRequestHandler):
-    """An explorer that plans an event and stops, and a tool user that never follows a schema."""
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        acting = bool(asked.get("tools")) and asked["messages"][-1]["role"] == "user"
-        number = len(asked["messages"][-1]["content"]) % 7
-        days = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-        arguments = json.dumps({"title": "picnic", "day": days[number]})
-        call = {"id": "c", "type": "function", "function": {"name": "add_event", "arguments": arguments}}
-        message = {
-            "role": "assistant",
-            "content": "" if acting else "done",
-            **({"tool_calls": [call]} if acting else {}),
-        }
-        choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if acting else "stop"}
-        usage = {"prompt_tokens": 1, "completion_tokens": 1}
-        body = json.dumps({"choices": [choice], "usage": usage}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def server() -> Iterator[str]:
-    with running(ThreadingHTTPServer(("127.0.0.1", 0), Scripted)) as url:
-        yield url
-
-
-def test_served_model_explores_and_is_asked_once(tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_served_model_explores_and_is_asked_once(
+    tmp_path: Path, explorer_server: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    options = {"known": KNOWN, "count": 1, "explorer": "endpoint", "url": server, "model": "scripted", "out": "out"}
+    url, model = explorer_server
+    options = {"known": KNOWN, "count": 1, "explorer": "endpoint", "url": url, "model": model, "out": "out"}
     grown = grow(MADE / "verl", "miniworld", **options)  # type: ignore[arg-type]
     assert grown.tasks and all("add_event" in task.tools for task in grown.tasks)
     spend = json.loads(Path("out", "work", "requests", "explore", "spend.json").read_text())

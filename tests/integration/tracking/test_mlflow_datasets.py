@@ -52,20 +52,6 @@ def test_same_content_is_logged_once_and_other_content_beside_it(root: Path) -> 
     assert sorted(sizes) == [1, 2]
 
 
-def test_dataset_left_empty_by_a_lost_connection_is_filled(root: Path) -> None:
-    path = root / "panel.jsonl"
-    write_jsonl(path, [FIRST, SECOND])
-    log(path, {})
-    uri, (whole,) = f"sqlite:///{root}/mlruns/mlflow.db", datasets(root).values()
-    (experiment,) = whole.experiment_ids
-    client(uri).delete_dataset(whole.dataset_id)
-    empty = client(uri).create_dataset(whole.name)
-    log(path, {})
-    (filled,) = datasets(root).values()
-    assert filled.dataset_id == empty.dataset_id and len(filled.records) == 2
-    assert experiment in filled.experiment_ids, "the experiment shows it"
-
-
 def test_two_policies_at_one_task_have_equal_inputs_and_a_judgement_each(root: Path) -> None:
     """MLflow's view that compares two runs pairs traces by their inputs, and shows judgements of these runs."""
     for t in range(2):

@@ -91,16 +91,6 @@ class Talkative(HeldOut):
             return super().step(call)
 
 
-class Parrot(HeldOut):
-    """Repeats the refused answer, which reveals nothing."""
-
-    class Play(QuizSession):
-        def step(self, call: ToolCall) -> Observation:
-            if call.name == "answer" and call.arguments.get("value") not in (None, str(sum(self._numbers))):
-                return Observation("tool", f"{call.arguments['value']} is wrong", error=True)
-            return super().step(call)
-
-
 class Obliging(HeldOut):
     """Accepts calls of any tool."""
 
@@ -248,7 +238,7 @@ class Silent(HeldOut):
 
 
 for kind in (
-    *(Lavish, Stingy, Gullible, Boundless, Moody, Scattered, Shared, Talkative, Parrot, Obliging),
+    *(Lavish, Stingy, Gullible, Boundless, Moody, Scattered, Shared, Talkative, Obliging),
     *(Prompting, Hinting, Careless, Careful),
 ):
     kind.open = lambda self: type(self).Play()  # type: ignore[method-assign]

@@ -1,6 +1,7 @@
 """Quizzes that break the contract."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from coevolve.core.task import Observation, Score, ToolCall
@@ -40,6 +41,17 @@ class Unnumbered(HeldOut):
     class Play(QuizSession):
         def score(self) -> Score:
             return Score(float("nan"))
+
+
+class Fickle(HeldOut):
+    """Judges an episode differently when it is asked again."""
+
+    scored = 0
+
+    class Play(QuizSession):
+        def score(self) -> Score:
+            Fickle.scored += 1
+            return replace(super().score(), checks={str(Fickle.scored): True})
 
 
 class Taskless(HeldOut):

@@ -11,15 +11,13 @@ from coevolve.audit.checks import CHECKS
 from coevolve.audit.finding import SHOWN, Finding, chosen, finding
 from coevolve.audit.subject import Subject
 from coevolve.core.errors import CoevolveError
-from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.environments.miniworld.session import MiniworldSession
-from tests.contract import PROMISES, violations
+from tests.contract import violations
 from tests.unit.audit import broken, hostile
 from tests.unit.environments import tracker
 from tests.unit.environments.quiz import HeldOut, Quiz
-from tests.unit.test_rollout import Around
 
 ELSEWHERE = "semantic.verifier_portability"  # takes a process
 QUICK = [name for name in CHECKS if name != ELSEWHERE]
@@ -40,7 +38,6 @@ def only(kind: type[Environment], check: str) -> Finding:
         (broken.Boundless, {"contract.answers"}),
         (broken.Moody, {"runtime.episode_determinism"}),
         (broken.Shared, {"runtime.episode_isolation", "runtime.tool_declaration_accuracy", "contract.bad_arguments"}),
-        (broken.Parrot, set()),
         (broken.Obliging, {"runtime.tool_declaration_accuracy", "contract.bad_arguments"}),
         (broken.Careless, {LEAKS, "data.coverage"}),
         (broken.Careful, {"data.coverage"}),
@@ -52,6 +49,7 @@ def only(kind: type[Environment], check: str) -> Finding:
         (broken.Monotonous, {"data.variety", "semantic.canary_floor"}),
         (hostile.Numbered, {"contract.answers", "contract.digest"}),
         (hostile.Unnumbered, {"contract.answers", "contract.construct", "semantic.oracle_max"}),
+        (hostile.Fickle, {"contract.answers", "runtime.episode_determinism"}),
         (hostile.Brittle, {"contract.bad_arguments", "runtime.tool_declaration_accuracy"}),
         (hostile.Blind, {"contract.digest"}),
     ],
@@ -115,10 +113,9 @@ def test_part_of_a_name_chooses_checks_and_an_unknown_name_is_an_error() -> None
 
 
 @pytest.mark.parametrize(("environment", "count"), [(Miniworld(), 10), (Quiz(), 3)])
-@pytest.mark.parametrize("check", PROMISES)
-def test_environment_keeps_the_contract(check: str, environment: Environment, count: int) -> None:
+def test_environment_keeps_the_contract(environment: Environment, count: int) -> None:
     """The second constructs its tasks."""
-    assert violations(environment, count, check) == {}
+    assert violations(environment, count) == {}
 
 
 def another(goal: str, seed: int) -> Task:
@@ -143,61 +140,14 @@ def test_wrongly_constructed_task_is_found(changed: Mapping[str, Any], said: str
     assert any(said in line for line in evidence), evidence
 
 
-class Generous(MiniworldSession):
-    def score(self) -> Score:
-        return Score(1.0)
-
-
-class Lenient(MiniworldSession):
-    def step(self, call: ToolCall) -> Observation:
-        return replace(super().step(call), error=False)
-
-
-class Forgetful(MiniworldSession):
-    opened = 0
-
-    def step(self, call: ToolCall) -> Observation:
-        Forgetful.opened += 1
-        return replace(super().step(call), content=str(Forgetful.opened))
-
-
-class Fickle(MiniworldSession):
-    scored = 0
-
-    def score(self) -> Score:
-        Fickle.scored += 1
-        return replace(super().score(), checks={str(Fickle.scored): True})
-
-
-@pytest.mark.parametrize(
-    ("session", "check"),
-    [
-        (Generous, "semantic.floor_gap"),
-        (Generous, "runtime.episode_isolation"),
-        (Lenient, "runtime.tool_declaration_accuracy"),
-        (Lenient, "contract.bad_arguments"),
-        (Forgetful, "runtime.episode_determinism"),
-        (Fickle, "contract.answers"),
-    ],
-)
-def test_broken_promise_is_found(session: Any, check: str) -> None:
-    assert violations(Around(session), 3, check)
-
-
 @pytest.mark.parametrize(
     "changed",
     [
         {"capacity": 0},
-        {"panels": ["test"]},
         {"fingerprint": ""},
-        {"goals": ["sum_2"]},
-        {"quarantine": ["1"]},
-        {"phrasebook": {}},
         {"open": lambda: object()},
         {"category": lambda task: 1},
-        {"scenario": lambda task: ""},
         {"fresh_world": lambda task, seed: None},
-        {"fresh_world": lambda task, seed: {}},
     ],
 )
 def test_member_of_a_wrong_type_is_found(changed: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`coevolve env` with hostile environment texts and invalid arguments."""
+"""`coevolve env` with hostile texts of an environment."""
 
 from pathlib import Path
 
@@ -50,15 +50,3 @@ def test_environment_texts_cannot_drive_the_terminal(site: None, arguments: list
     assert "rude" in done.stdout, done.stderr
     assert not {character for character in done.stdout + done.stderr if not character.isprintable()} - {"\n"}
     assert "\nminiworld is broken" not in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (["check", "miniworld", "--tasks", "-5"], "--tasks: '-5' is not a whole number of at least 1"),
-        (["check", "miniworld", "--only", "data.varied"], "--only: no check data.varied"),
-    ],
-)
-def test_invalid_argument_is_a_one_line_error(arguments: list[str], reason: str) -> None:
-    done = coevolve("env", *arguments)
-    assert done.returncode in (1, 2) and reason in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr

@@ -56,7 +56,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             '{"messages": [{"role": "user", "content": "x"}]}',
             "no score or reward (first: chats.jsonl:1: --score sets it",
         ),
-        ('{"messages": 1, "score": 1}', "it has no messages (first: chats.jsonl:1)"),
     ],
 )
 def test_file_without_an_episode_is_a_one_line_error(folder: Path, line: str, reason: str) -> None:
@@ -84,22 +83,3 @@ def test_score_option_is_for_episodes_without_one(folder: Path, capsys: pytest.C
     assert "scores outside of 0 to 1, of which those of at least 0.5 count as success: 1 (first: bare.jsonl:3)" in (
         capsys.readouterr().out
     )
-
-
-def test_wrong_file_of_the_user_is_not_blamed_on_a_stage(folder: Path) -> None:
-    code, errors = imported(folder, '{"message": 1}')
-    assert code == 1
-    assert "dvc repro" not in errors and errors.count("\n") == 1
-
-
-def test_import_of_verl_rollouts_reports_what_they_lack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from tests.unit.rollouts.test_real_files import MADE
-
-    with pytest.raises(SystemExit) as left:
-        main(["import", "verl", str(MADE / "verl"), "--out", str(tmp_path / "t.parquet")])
-    assert left.value.code == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"{tmp_path}/t.parquet: 12 rollouts of 3 tasks" and lines[1].startswith(
-        "  verl: no task id unless"
-    )
-    assert len(read_trajectories(tmp_path / "t.parquet")) == 12

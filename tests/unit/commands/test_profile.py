@@ -1,13 +1,12 @@
 """Profiles have valid values, keep the comments of the file, and can be undone."""
 
-import argparse
 import re
 from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from coevolve.commands.profile import ADDED, WHOLE, _text, apply, names, run
+from coevolve.commands.profile import ADDED, WHOLE, _text, apply, names
 from coevolve.core.errors import CoevolveError
 from coevolve.core.section import dotted
 from coevolve.core.yaml_files import read_yaml
@@ -94,17 +93,6 @@ def test_unknown_profile_and_broken_file_are_errors(params: Path) -> None:
     params.write_text(params.read_text().replace("beta:", "bata:"))
     with pytest.raises(CoevolveError, match=r"unknown key grpo.bata; did you mean 'beta'"):
         apply("qwen3-4b", params)
-
-
-def test_command_prints_the_values_it_changes(
-    params: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(params.parent)
-    run(argparse.Namespace(action="apply", name="qwen3-30b-a3b"))
-    said = capsys.readouterr().out
-    assert "grpo.learning_rate: 0.00015 -> 1e-05" in said and "values changed" in said
-    run(argparse.Namespace(action="list"))
-    assert len(capsys.readouterr().out.splitlines()) == len(names())
 
 
 def test_real_models_page_lists_every_profile() -> None:

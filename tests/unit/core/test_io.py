@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from coevolve.core import io, trajectories
 from coevolve.core.errors import CoevolveError
 from coevolve.core.scratch import claim
-from coevolve.core.task import CallOutcome, Provenance, Task, ToolCall
+from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
 
 
@@ -34,15 +34,6 @@ def trajectory(index: int = 0) -> Trajectory:
         tokens=[5, 3],
         checks={"goal": False},
     )
-
-
-def test_tasks_are_read_back_as_written(tmp_path: Path) -> None:
-    found = task()
-    synthesized = Task.create(
-        "miniworld", "synthesized", ["x"], {"seed": 2}, [[]], provenance=Provenance(0, ["s"], "e", found.task_id, 0.5)
-    )
-    io.write_jsonl(tmp_path / "tasks.jsonl", [found, synthesized])
-    assert io.read_tasks(tmp_path / "tasks.jsonl", "miniworld") == [found, synthesized]
 
 
 def test_task_id_depends_on_content_only() -> None:
@@ -124,16 +115,6 @@ def test_duplicate_task_error_names_both_lines(tmp_path: Path) -> None:
     io.write_jsonl(tmp_path / "t.jsonl", [task("a"), task("b"), task("a")])
     with pytest.raises(CoevolveError, match=r"t\.jsonl:3: duplicate task_id \w+, first on line 1"):
         io.read_tasks(tmp_path / "t.jsonl")
-
-
-@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b'{"a": 1}'])
-def test_garbage_is_a_one_line_error(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "t.jsonl"
-    path.write_bytes(content)
-    with pytest.raises(CoevolveError) as caught:
-        io.read_tasks(path)
-    assert "t.jsonl" in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_interrupted_write_leaves_the_old_file(tmp_path: Path) -> None:

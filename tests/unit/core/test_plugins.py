@@ -10,7 +10,6 @@ from coevolve.stages.code.digest import digest
 from coevolve.stages.explore.explorer import carry_out, plan
 from coevolve.stages.explore.explorers import EXPLORERS
 from coevolve.stages.schema import Params, load
-from coevolve.stages.synthesize.synthesizers import SYNTHESIZERS
 from tests import ROOT
 
 EXPLORER = """
@@ -48,7 +47,6 @@ def test_an_explorer_of_a_file_explores(tmp_path: Path, monkeypatch: pytest.Monk
     ("stage", "section", "key"),
     [
         ("explore", "explore", "explorer"),
-        ("explore", "explore", "guidance"),
         ("synthesize", "synthesize", "synthesizer"),
     ],
 )
@@ -66,18 +64,6 @@ def test_a_stage_runs_again_if_its_file_changes(
         hashes.add(code["studies/mine.py"])
     assert len(hashes) == 2 and "coevolve/core/charts.py" in code
     assert "studies/mine.py" not in digest("signals", params)["code"]
-
-
-def test_an_installed_package_adds_a_synthesizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    about = tmp_path / "theirs-0.1.dist-info"
-    about.mkdir()
-    (tmp_path / "theirs_synthesizer.py").write_text("make = 'theirs'\n")
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 0.1\n")
-    (about / "entry_points.txt").write_text("[coevolve.synthesizers]\nmine = theirs_synthesizer\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert SYNTHESIZERS.names() == ["scripted", "endpoint", "mine"]
-    assert SYNTHESIZERS.find("mine", "make") == "theirs"
-    assert "theirs_synthesizer.py" in digest("synthesize", params_with("synthesize", "synthesizer", "mine"))["code"]
 
 
 @pytest.mark.parametrize(

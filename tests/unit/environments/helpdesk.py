@@ -12,7 +12,6 @@ SUBJECTS = ("broken kettle", "late delivery", "wrong invoice", "missing parcel",
 AGENTS = {"mia": "billing", "noah": "shipping", "olga": "accounts", "paul": "returns"}
 REASONS = ("customer is angry", "second complaint", "legal threat")
 STATUSES = ("open", "pending", "resolved", "closed")
-SPLITS = ("seed", "validation", "test", "hard")
 
 
 class Desk:

@@ -264,20 +264,9 @@ def test_tool_that_no_task_uses_is_described_by_what_it_does(calls: list[ToolCal
     ("name", "description", "sentence"),
     [
         ("add_note", "Adds a note to a ticket. Returns the id.", "add a note to a ticket"),
-        ("getUser", "", "get user"),
         ("search", "Searches `order_id` by words; at most ten.", "search order id by words"),
         ("book", "Say who has a book, and return the loan.", "tell me who has a book"),
-        ("load", "Load a parcel on a van, which takes it off its rack.", "load a parcel on a van"),
     ],
 )
 def test_description_of_a_tool_becomes_an_imperative(name: str, description: str, sentence: str) -> None:
     assert sentence_of(name, description) == sentence
-
-
-def test_no_words_hold_an_identifier() -> None:
-    environment = Helpdesk()
-    names = [one["function"]["name"] for one in environment.tools()]
-    book = manner_of(environment).book
-    texts = [re.sub(r"\{[^}]*\}", "", one) for ways in (*book.actions.values(), *book.lookups.values()) for one in ways]
-    assert not [one for one in [*texts, *book.sentences.values()] if "_" in one]
-    assert {"list_agents", "search_tickets"} <= set(names)

@@ -27,7 +27,7 @@ def test_example_has_thirty_lines_and_keeps_the_contract(tmp_path: Path, monkeyp
     assert len((EXAMPLE / "mine.py").read_text().splitlines()) <= 30
     done = coevolve("env", "check", "mine", "--only", "contract", "runtime")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count(" ok") == 10
+    assert done.stdout.count(" ok") == 9
 
 
 class Counter:
@@ -84,15 +84,6 @@ def test_state_and_answers_are_judged() -> None:
     assert rollout(look, ToolCall("read")) == (True, [False])
     assert rollout(look) == (False, [])
     assert rollout(look, ToolCall("read"), ToolCall("add", {"amount": 1})) == (False, [False] * 2)
-
-
-@pytest.mark.parametrize("arguments", [{}, {"amount": "3"}, {"amount": True}, {"amount": 1, "x": 1}, {"amount": 1000}])
-def test_refused_call_changes_nothing(arguments: dict[str, object]) -> None:
-    session = Counting().open()
-    session.reset(Counting().tasks("seed")[0])
-    before = session.digest()
-    assert session.step(ToolCall("add", arguments)).error
-    assert session.digest() == before
 
 
 class Stop(TypedDict):

@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from coevolve.core.errors import CoevolveError
@@ -11,8 +9,9 @@ from coevolve.environments.miniworld.miniworld_environment import FAMILIES, HEAD
 from coevolve.environments.miniworld.session import MiniworldSession
 
 WORLD = Miniworld()
-# Panels are frozen: a change here makes every reported number incomparable with earlier ones.
+# Tasks are frozen: a change here makes every reported number incomparable with earlier ones.
 FROZEN = {
+    "seed": "d92d3a180449e23e",
     "validation": "a1a3b75ecc01a97d",
     "test": "8b85ed20e444a86a",
     "hard": "597b08d0df511816",
@@ -57,9 +56,10 @@ def test_generated_tasks_are_solvable_and_every_missing_or_mistaken_call_costs_t
     assert undetected == []
 
 
-@pytest.mark.parametrize("panel", WORLD.panels)
-def test_panels_are_frozen(panel: str) -> None:
-    assert content_hash([task.task_id for task in WORLD.tasks(panel)]) == FROZEN[panel]
+@pytest.mark.parametrize("split", FROZEN)
+def test_tasks_are_frozen(split: str) -> None:
+    assert {"seed", *WORLD.panels} == set(FROZEN)
+    assert content_hash([task.task_id for task in WORLD.tasks(split)]) == FROZEN[split]
 
 
 @pytest.mark.parametrize("panel", ["validation", "test", "shifted"])
@@ -74,13 +74,6 @@ def test_seed_split_is_narrow_and_disjoint_from_the_panels() -> None:
     worlds = {task.world["seed"] for task in seed}
     for panel in WORLD.panels:
         assert not worlds & {task.world["seed"] for task in WORLD.tasks(panel)}
-
-
-def test_families_follow_zipf() -> None:
-    tasks = WORLD.generate("seed", 2000, seed=3)
-    counts = [sum(family in task.tags[1:] for task in tasks) for family in HEAD]
-    assert counts == sorted(counts, reverse=True)
-    assert counts[0] > 2 * counts[-1]
 
 
 def test_error_reveals_a_renamed_tool_and_argument() -> None:
@@ -117,17 +110,6 @@ def test_collateral_changes_fail() -> None:
     session = played(task, [ToolCall("add_event", {"title": "x", "day": "monday"}), *calls])
     assert session.score().checks == {"goal": True, "collateral": False, "completed": True, "answer": True}
     assert session.score().reward < 0.5
-
-
-def test_contacts_with_one_name_are_distinguished_by_city() -> None:
-    session = WORLD.open()
-    session.reset(WORLD.tasks("seed")[0])
-    names = [contact["name"] for contact in session._state["contacts"].values()]
-    twice = next(name for name in names if names.count(name) == 2)
-    both = json.loads(session.step(ToolCall("find_contact", {"name": twice})).content)
-    assert len(both) == 2
-    one = json.loads(session.step(ToolCall("find_contact", {"name": twice, "city": both[0]["city"]})).content)
-    assert [found["id"] for found in one] == [both[0]["id"]]
 
 
 def test_unknown_splits_and_invalid_worlds_are_errors() -> None:

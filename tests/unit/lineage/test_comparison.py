@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from coevolve.commands.compare import WORDS, tables
@@ -103,17 +101,6 @@ def test_instructions_of_lost_tasks_are_shown_as_plain_text() -> None:
     assert lines[start + 1] == "  0  add [bold]party[/bold] on monday"
     assert lines[start + 2] == f"  1  {'x' * WORDS}" and lines[start + 3] == "  2"
     assert lines[start + 6].startswith("Settings and history"), "costs come after the answer"
-
-
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
-def test_gain_is_wins_minus_losses(rows: list[tuple[bool, bool]]) -> None:
-    one = side("a", {str(n): row[0] for n, row in enumerate(rows)})
-    other = side("b", {str(n): row[1] for n, row in enumerate(rows)})
-    (gain,) = gains(one, other, CONFIG)
-    won = sum(b and not a for a, b in rows)
-    assert round(gain.gain * len(rows)) == won - len(gain.regressions)
-    assert gain.low <= gain.gain + 1e-9 and gain.gain - 1e-9 <= gain.high
-    assert not (gain.sure and won == len(gain.regressions) == 0)
 
 
 def test_history_covers_the_iterations_before_the_policy() -> None:

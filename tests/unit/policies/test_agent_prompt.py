@@ -30,9 +30,3 @@ def test_unreadable_call_is_refused_with_a_reason(text: str, error: str) -> None
     calls, said = parse_reply(text)
     assert calls == []
     assert error in said
-
-
-@given(st.text())
-def test_any_text_can_be_parsed(text: str) -> None:
-    parse_reply(text)
-    parse_reply(f"<tool_call>{text}</tool_call>")

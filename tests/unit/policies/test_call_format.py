@@ -9,15 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.diagnosis import BROKEN, WORKS
-from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
 from coevolve.core.task import ToolCall
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.registry import make
-from coevolve.policies.agent_prompt import Listener, Renderer, TemplateRefusal, parse_reply, parse_text, render_call
+from coevolve.policies.agent_prompt import Listener, Renderer, parse_reply, parse_text, render_call
 from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.scripted_policy import ReferencePolicy
-from coevolve.policies.transformers_policy import TransformersPolicy
 from coevolve.rollout import RolloutRequest, rollout
 from coevolve.stages.train.chat_template import diagnose
 from tests import ROOT
@@ -80,12 +78,12 @@ def test_family_passes_the_doctor_and_plays_references_or_is_refused(family: str
         assert any(REFUSED[family] in text for text in broken(family)), findings(family)
         return
     assert broken(family) == []
-    requests = [RolloutRequest(task, 0) for task in WORLD.tasks("seed")[:3]]
+    requests = [RolloutRequest(task, 0) for task in WORLD.tasks("seed")[:1]]
     episodes = rollout(Speaker(Renderer(tokenizer(family))), WORLD, requests, LIMITS)
     assert all(is_success(episode.trajectory.score) for episode in episodes)
 
 
-@pytest.mark.parametrize("family", ["qwen3_5_think", "gemma4", "glm4moe", "nemotron_3_nano"])
+@pytest.mark.parametrize("family", ["qwen3_5_think", "gemma4"])
 def test_fork_of_a_template_is_recognized_by_its_call(family: str) -> None:
     """TRL compares whole templates, so it does not know unsloth's Qwen3.5 (trl#5724)."""
     words = tokenizer(family)
@@ -137,7 +135,6 @@ UNREADABLE = [
     ("qwen3_5_think", "</think>\n\n<tool_call>\n<function=find>\n<parameter=subject>\nre<|im_end|>", "no argument"),
     ("qwen3_5_think", '</think>\n\n<tool_call>\n{"name": "find", "arguments": {}}\n</tool_call><|im_end|>', "no call can"),
     ("qwen3_5_think", "a thought <tool_call>\n<function=find>\n</function>\n</tool_call><|im_end|>", "no call can be read"),
-    ("qwen3_5_think", "<tool_call>\n<function=find>\n</function>\n</tool_call>\n</think><|im_end|>", "no call can be read"),
     (
         "qwen3_5_think",
         "</think>\n<tool_call>\n<function=find>\n<parameter=subject>\na </parameter> b\n</parameter>\n</function>\n</tool_call>"
@@ -145,10 +142,7 @@ UNREADABLE = [
         "no argument: 'b",
     ),
     ("qwen3", '<tool_call>\n{"name": "find", "arguments": \n</tool_call><|im_end|>', "a call cannot be read"),
-    ("qwen3", '<tool_call>\n{"name": 3}\n</tool_call><|im_end|>', "a call must be"),
-    ("qwen3", '<tool_call>\n[1]\n</tool_call><|im_end|>', "a call cannot be read"),
     ("llama3_1", '{"name": "find", "parameters": {"subject": }}<|eot_id|>', "a call cannot be read"),
-    ("llama3_1", '{"name": "find", "parameters": {}}; {"name": "find", "parameters": {}}<|eot_id|>', "a call cannot be read"),
     ("gptoss", " to=functions.find<|channel|>commentary json<|message|>{<|call|>", "a call cannot be read"),
     ("gemma4", "<|tool_call>call:find{subject:}<tool_call|><turn|>", "a call cannot be read"),
     ("lfm2_2_5", "<|tool_call_start|>find the mail<|tool_call_end|><|im_end|>", "no call can be read"),
@@ -184,12 +178,6 @@ def test_any_text_becomes_calls_or_one_error(data: st.DataObject) -> None:
 
 RENDERERS = {family: Renderer(tokenizer(family)) for family in FORMS}
 WRITTEN = {family: renderer.spoken(render_call(CALL)) for family, renderer in RENDERERS.items()}
-
-
-def test_spaces_and_lines_around_a_text_survive() -> None:
-    for family in ("qwen3_5_think", "glm4moe", "nemotron_3_nano"):
-        call = ToolCall("find", {"subject": "\n  if x:\n    y\n"})
-        assert read(family, RENDERERS[family].spoken(render_call(call))).calls == [call]
 
 
 def test_thought_that_the_prompt_opens_is_recorded_and_said_again() -> None:
@@ -239,31 +227,3 @@ def test_date_string_fixes_the_date_of_any_template(family: str, day: Any) -> No
     assert str(date.today().year) in Renderer(words).text(said)
     fixed = Renderer(words, {"date_string": day}).text(said)
     assert "2024" in fixed and str(date.today().year) not in fixed.replace("2024-06", "").replace("2026-01-04", "")
-
-
-def test_unreadable_date_string_is_one_line() -> None:
-    with pytest.raises(CoevolveError, match=r"the chat template refuses a conversation: .*some day"):
-        Renderer(tokenizer("gptoss"), {"date_string": "some day"}).text([{"role": "user", "content": "go"}])
-
-
-def test_template_that_refuses_an_answer_says_why() -> None:
-    words = tokenizer("qwen3")
-    words.chat_template = "{% for m in messages %}{{ raise_exception('no ids') if m.role == 'tool' }}{% endfor %}"
-    with pytest.raises(TemplateRefusal, match="the chat template refuses a conversation: no ids"):
-        Renderer(words).later([{"role": "tool", "content": "ok"}], render_call(CALL))
-
-
-def test_random_weights_play_a_family_that_is_not_hermes() -> None:
-    import torch
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-
-    torch.manual_seed(0)
-    words = tokenizer("qwen3_5_think")
-    config = Qwen3Config(
-        vocab_size=len(words), hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
-        num_key_value_heads=2, head_dim=8, max_position_embeddings=16_384, eos_token_id=words.eos_token_id,
-    )  # fmt: skip
-    policy = TransformersPolicy(Qwen3ForCausalLM(config).eval(), words, 1.0)
-    requests = [RolloutRequest(task, seed) for seed, task in enumerate(WORLD.tasks("seed")[:2])]
-    episodes = rollout(policy, WORLD, requests, LIMITS.__class__(3, 16_000, 64, 600.0))
-    assert all(len(reply.logprobs) == len(reply.token_ids) for episode in episodes for reply in episode.replies)

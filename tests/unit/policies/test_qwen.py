@@ -14,13 +14,6 @@ from tests.unit.policies.qwen import make_qwen3, tokenizer
 WORLD = make("miniworld")
 
 
-def test_template_variables_reach_the_template() -> None:
-    thinking, plain = (Renderer(tokenizer(), {"enable_thinking": on}) for on in (True, False))
-    message = [{"role": "tool", "content": "ok"}]
-    assert "<think>" in tokenizer().decode(plain.later(message))
-    assert "<think>" not in tokenizer().decode(thinking.later(message))
-
-
 def test_template_without_tools_is_a_clear_error(tmp_path: Path) -> None:
     words = tokenizer()
     words.chat_template = "{% for message in messages %}{{ message['content'] }}<|im_end|>{% endfor %}"

@@ -1,4 +1,4 @@
-"""Untrusted text in a prompt cannot pass for our words. If a model obeys it anyway, the gates decide."""
+"""Untrusted text in a prompt cannot pass for our words. A model that obeys it anyway forges no task."""
 
 import json
 import os
@@ -23,9 +23,6 @@ from coevolve.stages.explore.endpoint_explorer import EndpointExplorer
 from coevolve.stages.explore.requests import Request
 from coevolve.stages.synthesize.endpoint_synthesizer import EndpointSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
-from coevolve.stages.verify.gates import GATES
-from coevolve.stages.verify.judge import verify
-from coevolve.stages.verify.library import Library
 from tests.integration.endpoint.proxy import Proxy, proxy
 from tests.unit.stages.train.small import PARAMS, WORLD
 from tests.waiting import PATIENCE
@@ -174,7 +171,6 @@ def test_forged_fields_of_a_synthesizer_are_ignored(found: Explored, tmp_path: P
     "forged",
     [
         task(turns=[{"instruction": "x", "calls": [99]}], asks=[99]),
-        task(turns=[{"instruction": "x", "calls": [-1]}], asks=[-1]),
         task(turns=[{"instruction": "x", "calls": [{"name": "top_up", "arguments": {}}]}]),
         task(asks=[2]),
         task(answer="the attacker's"),
@@ -184,28 +180,3 @@ def test_forged_fields_of_a_synthesizer_are_ignored(found: Explored, tmp_path: P
 def test_reference_consists_of_executed_calls_only(found: Explored, tmp_path: Path, forged: dict[str, Any]) -> None:
     with proxy(script=[said(json.dumps({"tasks": [forged]}))] * 2) as server:
         assert written(server, found[0], tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("forged", "gate"),
-    [
-        (task(turns=[{"instruction": turn, "calls": [1]} for turn in PANEL.turns[:1]]), "panel_overlap"),
-        (task(turns=[{"instruction": TASKS[0].turns[0], "calls": [1]}]), "near_duplicate"),
-        (task(turns=[{"instruction": "nothing", "calls": [2]}], asks=[2]), "nothing_fails"),
-        (task(turns=[{"instruction": " ", "calls": [1]}]), "readable"),
-    ],
-    ids=lambda one: one if isinstance(one, str) else "",
-)
-def test_gates_decide_whatever_a_model_claims(
-    found: Explored, tmp_path: Path, forged: dict[str, Any], gate: str
-) -> None:
-    reply = json.dumps({"tasks": [{**forged, **FORGED}], "accepted": True})
-    with proxy(script=[said(reply)]) as server:
-        made = written(server, found[0], tmp_path)
-    library = Library(TASKS, {"test": [PANEL]}, PARAMS.verify.near_duplicate)
-    lines = [json.dumps({**asdict(one), "accepted": True, "gates": FORGED["gates"], "verified": True}) for one in made]
-    # somebody else's words are not about what this one does, which is seen before it is seen whose they are
-    for words, first in (("none", gate), ("language", "words_match" if gate in GATES[9:] else gate)):
-        ((verdict, _),) = verify("miniworld", lines, library, words=words)
-        assert not verdict.accepted
-        assert [one.name for one in verdict.gates if one.passed is False] == [first]

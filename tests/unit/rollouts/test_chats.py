@@ -6,7 +6,7 @@ import pytest
 
 from coevolve.core.task import CallOutcome, ToolCall
 from coevolve.policies.agent_prompt import render_call
-from coevolve.rollouts.chats import CALL, INVENTED, PART, REPLY, Unreadable, chat, opening, sound
+from coevolve.rollouts.chats import CALL, PART, REPLY, Unreadable, chat, sound
 
 PAID = {"id": "b", "type": "function", "function": {"name": "pay", "arguments": '{"amount": 5}'}}
 CHAT: dict[str, Any] = {
@@ -58,22 +58,12 @@ def test_calls_get_the_answers_that_name_them() -> None:
     assert '<tool_call>{"name": "find", "arguments": {"name": "bob"}}</tool_call>' in found.messages[2]["content"]
 
 
-def test_episodes_with_the_same_beginning_share_a_task_id() -> None:
-    other = [*CHAT["messages"][:2], {"role": "assistant", "content": "no"}]
-    another = [{"role": "user", "content": "else"}]
-    ids = [opening(sound(messages)) for messages in (CHAT["messages"], other, another)]
-    assert ids[0] == ids[1] != ids[2]
-
-
 @pytest.mark.parametrize(
     ("messages", "said"),
     [
         ([], "it has no messages"),
-        ("hello", "it has no messages"),
-        (["hello"], "message 0: unknown role"),
         ([{"role": "robot", "content": "x"}], "message 0: unknown role"),
         ([{"role": "assistant", "tool_calls": 5}], "tool_calls: expected a list"),
-        ([{"role": "assistant", "tool_calls": True}], "tool_calls: expected a list"),
         ([{"role": "assistant", "tool_calls": [call({})] * 1001}], "more than 1000 calls in a message"),
         ([{"role": "assistant", "content": render_call(PAY) * 1001}], "more than 1000 calls in a message"),
         ([{"role": "user", "content": "\0"}], "a text holds a NUL"),
@@ -91,8 +81,6 @@ def test_unsound_chat_is_a_one_line_error(messages: Any, said: str) -> None:
         ("x", "expected JSON"),
         (5, "expected a name and arguments"),
         ({"function": []}, "expected a name and arguments"),
-        ({"function": "x"}, "expected a name and arguments"),
-        (call("{"), "expected JSON"),
         (call("[" * 10**5), "expected JSON"),
         (call('{"a": 1, "a": 2}'), "a key stands twice"),
         (call([1]), "expected a name and arguments"),
@@ -194,10 +182,8 @@ def test_calls_of_other_families_have_the_types_of_the_tools(text: str) -> None:
     "text",
     [
         "<tool_call>{",
-        "<tool_call>pay</tool_call>",
         "<tool_call>\n<function=pay>\n<parameter=amount>\n5\n</tool_call>",
         "<function=pay></function>",
-        "<tool_call><function=pay>" + "<parameter=amount>" * 200,
         XML + "<parameter=amount>" * 10**5,
         '[TOOL_CALLS][{"name": "pay"}]',
         '<think>no</think>{"name": "pay", "parameters": {"amount": 5}}',
@@ -209,9 +195,3 @@ def test_reply_with_marks_but_no_readable_call_is_named(text: str) -> None:
     found = Read({"role": "assistant", "content": f"I pay. {text}"})
     [(kind, example)] = found.unread
     assert not found.calls and kind == REPLY and text.rpartition("</think>")[2] in example
-
-
-def test_answer_that_the_agent_writes_is_part_of_its_reply() -> None:
-    found = Read({"role": "assistant", "content": f"{render_call(PAY)}<tool_response>paid</tool_response>"})
-    assert [(one.ok, one.observation) for one in found.calls] == [(False, "")]
-    assert found.unread == [(INVENTED, "paid</tool_response>")]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from coevolve.rollouts.chats import INVENTED, REPLY
 from coevolve.rollouts.flat_text import messages_of
-from tests.unit.rollouts.test_real_files import KNOWN, played
+from tests.unit.rollouts.test_real_files import played
 from tests.unit.rollouts.test_rollout_formats import DUMP
 
 CALL = '<tool_call>\n{"name": "find_mail", "arguments": {"subject": "garden"}}\n</tool_call>'
@@ -64,9 +64,7 @@ def test_answer_that_no_role_begins_is_the_agents(tmp_path: Path, reply: str) ->
     assert not any(call.ok for call in found.calls) and account.notes[INVENTED][0] == 1
 
 
-@pytest.mark.parametrize(
-    "tag", ["<tool_response>", "</tool_response>", ANSWER, f"\nuser\n{ANSWER}", "<tool_call>", "user\n"]
-)
+@pytest.mark.parametrize("tag", ["<tool_response>", f"\nuser\n{ANSWER}", "<tool_call>"])
 @pytest.mark.parametrize("prompt", [CHATML, "find it"])
 def test_repeated_tag_takes_time_in_proportion(tag: str, prompt: str) -> None:
     """With time in its square, a policy that repeats itself would hold the reader for hours."""
@@ -86,17 +84,6 @@ def test_no_word_of_the_agent_is_lost(pieces: list[str], prompt: str) -> None:
     whole = "\n".join(one["content"] for one in found)
     for word in ("words", CALL):
         assert whole.count(word) == "".join(pieces).count(word)
-
-
-def test_gemmas_prompt_finds_the_known_task(tmp_path: Path) -> None:
-    rows = [
-        {**DUMP, "input": f"user\nact\n\n{task.turns[0]}\nmodel\n", "output": f"{CALL}\nuser\n{ANSWER}"}
-        for task in KNOWN
-    ]
-    (tmp_path / "1.jsonl").write_text("\n".join(json.dumps({**row, "score": [1.0]}) for row in rows))
-    _, found, account, _ = played(tmp_path)
-    assert [one.task_id for one in found] == [task.task_id for task in KNOWN] and not account.skipped
-    assert all(one.score == 1.0 and one.calls[0].ok for one in found)
 
 
 def test_unreadable_calls_are_counted_with_the_first(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.unit.commands.test_import import VALUES, places
 from tests.unit.rollouts.test_real_files import MADE, played
 from tests.unit.rollouts.test_rollout_formats import LINES, TRACE, read, trl
 
-SCORES = [10**401, -(10**401), 1e308, -1e308, float("nan"), float("inf"), True, None, "1", [], [1, 2], [[1]], {}]
+SCORES = [10**401, 1e308, float("nan"), True, None, "1", [1, 2], {}]
 
 
 @pytest.mark.parametrize("score", SCORES, ids=lambda score: str(score)[:9])
@@ -43,21 +43,6 @@ def test_trace_whose_weighted_reward_overflows_is_left_out(tmp_path: Path, rewar
     assert len(found) == 1 and [row["where"] for row in account.skipped] == ["traces.jsonl:2"]
 
 
-ODD = {
-    "date": pa.array([2**31 - 1] * 2, pa.date32()),
-    "duration": pa.array([2**62] * 2, pa.duration("s")),
-    "time": pa.array([2**63 - 1] * 2, pa.timestamp("us")),
-    "bytes": pa.array([b"\xff"] * 2),
-    "text": pa.array(["a", "b"]),
-}
-
-
-@pytest.mark.parametrize("kind", ODD)
-def test_column_that_is_not_needed_is_not_read(tmp_path: Path, kind: str) -> None:
-    found, account = read(trl(tmp_path, reward=[0.0, 1.0], odd=ODD[kind]), "trl")
-    assert [one.score for one in found] == [0.0, 1.0] and not account.skipped
-
-
 def stored(folder: Path, **columns: Any) -> Path:
     """Twelve trajectories in a file, with other ``columns``."""
     _, found, _, _ = played(MADE / "verl")
@@ -77,13 +62,11 @@ CALL = {"name": "a", "arguments": "{}", "ok": True, "observation": "", "turn": 0
     [
         {"trajectory_id": pa.array(range(12))},
         {"messages": pa.array(["{}"] * 12)},
-        {"messages": pa.array(["[" * 999] * 12)},
         *(
             {"calls": pa.array([[{**CALL, **wrong}]] * 12)}
             for wrong in ({"name": 5}, {"arguments": "[]"}, {"turn": 2**40})
         ),
         {"calls": pa.array([[{"name": "a"}]] * 12)},
-        {"calls": pa.array([None] * 12)},
         {"score": pa.array([1e308] * 12)},
     ],
 )
@@ -127,11 +110,9 @@ def test_any_value_in_a_table_gives_a_rollout_or_a_reason(
 
 
 @pytest.mark.parametrize("value", [b"\xff", date(2020, 1, 1), timedelta(1)], ids=str)
-@pytest.mark.parametrize("key", ["id", "content", "name", "arguments"])
-def test_table_whose_messages_are_no_json_leaves_rows_out(tmp_path: Path, key: str, value: Any) -> None:
-    function = {"name": value if key == "name" else "a", "arguments": {"x": value if key == "arguments" else 1}}
-    call = {"id": value if key == "id" else "c", "function": function}
-    reply = {"role": "assistant", "content": value if key == "content" else "", "tool_calls": [call]}
+def test_table_whose_messages_are_no_json_leaves_rows_out(tmp_path: Path, value: Any) -> None:
+    call = {"function": {"name": "a", "arguments": {"x": value}}}
+    reply = {"role": "assistant", "content": "", "tool_calls": [call]}
     _, account = read(trl(tmp_path, reward=[0.0, 1.0], completion=[[reply]] * 2), "trl")
     assert [row["reason"] for row in account.skipped] == [
         f"a message holds a {type(value).__name__}, which is no JSON"

@@ -1,8 +1,9 @@
-"""Invalid rows, ambiguous tasks and unknown formats give one line each, never a traceback."""
+"""The files of a source, their rows and their tasks. What cannot be read gives one line, never a traceback."""
 
 import copy
 import gzip
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import Trajectory, read_trajectories, write_trajectories
 from coevolve.rollouts.foreign_trajectories import RolloutAccount, named_or_opening, trajectories
 from coevolve.rollouts.match_tasks import SEVERAL, UNKNOWN, TaskMatch
@@ -57,20 +59,6 @@ def test_any_value_in_a_line_gives_a_rollout_or_a_reason(folder: Path, name: str
     assert all(skipped["where"].startswith(f"{name}.jsonl:2") for skipped in account.skipped)
     write_trajectories(folder / "stored.parquet", found)
     assert len(read_trajectories(folder / "stored.parquet")) == len(found)
-
-
-@pytest.mark.parametrize(
-    "line", [b"{", b"[]", b"5", b"\xff\xfe", b"[" * 10**5, b'{"traces": [], "task": {}}', b'{"input": 1}'], ids=repr
-)
-@pytest.mark.parametrize("name", LINES)
-def test_bad_line_is_skipped_and_reported_by_number(tmp_path: Path, name: str, line: bytes) -> None:
-    file = tmp_path / "rows.jsonl"
-    file.write_bytes(json.dumps(LINES[name]).encode() + b"\n\n" + line + b"\n")
-    found, account = read(file, name)
-    assert len(found) == 1
-    assert [skipped["where"] for skipped in account.skipped] == ["rows.jsonl:3"]
-    [told] = [told for told in account.lines({}) if "left out" in told]
-    assert told.startswith("1 left out: ") and "(first: rows.jsonl:3" in told
 
 
 def test_similar_reasons_are_counted_together(tmp_path: Path) -> None:
@@ -256,3 +244,70 @@ def test_missing_reward_of_coevolve_files_is_named(tmp_path: Path) -> None:
     assert account.skipped == [{"where": "rows.jsonl:1", "reason": "no stile (--score sets it in `import messages`)"}]
     with pytest.raises(CoevolveError, match=r"no column stile; it has trajectory_id, "):
         read(own(tmp_path, "parquet"), "coevolve", reward="stile")
+
+
+def call(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "arguments": "{}"}}
+
+
+EXAMPLE = [
+    {"role": "user", "content": "an example", "tool_calls": None},
+    {"role": "assistant", "content": "", "tool_calls": [call("shown"), call("shown_too")]},
+    {"role": "tool", "content": "ok", "tool_calls": None},
+    {"role": "assistant", "content": "done", "tool_calls": None},
+]
+
+
+def request(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text, "tool_calls": None}
+
+
+def prompted(folder: Path, *texts: str) -> Path:
+    """A file whose prompts hold the example and then one of ``texts``. Its agent makes a call in each of two turns."""
+    reply = [
+        {"role": "assistant", "content": "", "tool_calls": [call("mine")]},
+        {"role": "tool", "content": "found", "tool_calls": None},
+        request("and now?"),
+        {"role": "assistant", "content": "", "tool_calls": [call("later")]},
+    ]
+    prompts = [[*EXAMPLE, request(text)] for text in texts]
+    return trl(folder, prompt=prompts, completion=[reply] * len(texts), reward=[1.0] * len(texts))
+
+
+def test_calls_in_examples_do_not_count_as_the_agents(tmp_path: Path) -> None:
+    found, _ = read(prompted(tmp_path, "x", "y"), "trl")
+    assert found[0].calls == [CallOutcome("mine", {}, True, "found", 0), CallOutcome("later", {}, False, "", 1)]
+    assert [message["content"] for message in found[0].messages][:1] == ["an example"], "the messages stay whole"
+
+
+def test_last_request_of_the_prompt_finds_the_known_task(tmp_path: Path) -> None:
+    _, found, account, _ = played(prompted(tmp_path, KNOWN[0].turns[0], KNOWN[1].turns[0]))
+    assert [trajectory.task_id for trajectory in found] == [KNOWN[0].task_id, KNOWN[1].task_id]
+    assert not account.skipped
+
+
+def test_file_with_two_spellings_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(MADE / "verl", tmp_path / "dumps")
+    (tmp_path / "link").symlink_to(tmp_path / "dumps")
+    monkeypatch.chdir(tmp_path)
+    spellings = ["dumps/2.jsonl", "./dumps/../dumps/2.jsonl", tmp_path / "dumps" / "2.jsonl", "link", "dumps"]
+    _, files = rollout_files(spellings)
+    assert files == [Path("dumps/2.jsonl"), Path("link/1.jsonl")]
+
+
+def test_glob_that_matches_folders_reads_their_rollouts(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        shutil.copytree(MADE / "verl", tmp_path / "run" / name)
+        (tmp_path / "run" / name / "notes.txt").write_text("no rollouts")
+    shutil.copy(MADE / "verl/1.jsonl", tmp_path / "run" / "c.jsonl")
+    _, files = rollout_files(str(tmp_path / "run" / "*"))
+    names = [file.relative_to(tmp_path / "run").as_posix() for file in files]
+    assert names == ["a/1.jsonl", "a/2.jsonl", "b/1.jsonl", "b/2.jsonl", "c.jsonl"]
+
+
+@pytest.mark.parametrize("content", ["", "\n\n"])
+def test_empty_first_file_does_not_hide_the_next(tmp_path: Path, content: str) -> None:
+    shutil.copytree(MADE / "verl", tmp_path / "dumps")
+    (tmp_path / "dumps" / "0.jsonl").write_text(content)
+    name, found, account, _ = played(tmp_path / "dumps")
+    assert name == "verl" and len(found) == 12 and not account.skipped

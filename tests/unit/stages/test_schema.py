@@ -28,24 +28,13 @@ def edited(tmp_path: Path, **changes: object) -> Path:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"signals__windw": 3}, "unknown key signals.windw; did you mean 'window'?"),
         ({"trian": {}}, "unknown key trian; did you mean 'train'?"),
         ({"train__lora__rnk": 3}, "unknown key train.lora.rnk; did you mean 'rank'?"),
         ({"learners": {}}, "unknown key learners; remove it, or see docs"),
         ({"iterations": ...}, "missing key iterations; add it"),
-        ({"iterations": [{"t": 0}]}, "missing key iterations.0.next; add it"),
-        ({"grpo__lerning_rate": 0.1}, "unknown key grpo.lerning_rate; did you mean 'learning_rate'?"),
-        ({"dpo__beta": 0.0}, "dpo.beta: "),
         ({"sft": None}, "sft: "),
-        ({"signals__window": 1}, "signals.window: "),
         ({"learners": {}, "a\nb" * 200: 1}, "unknown key "),
-        ({"environment": ""}, "environment: expected one of: "),
         ({"environment": "minworld"}, "(did you mean 'miniworld'?), found 'minworld'; change it"),
-        ({"iterations": []}, "iterations: "),
-        (
-            {"train__curriculum": "learnabel"},
-            "train.curriculum: Input should be 'even' or 'learnable', found 'learnabel'",
-        ),
         (
             {"explore__guidance": "covrage"},
             "expected one of: signals, coverage, random, generator (did you mean 'coverage'?)",
@@ -54,7 +43,6 @@ def edited(tmp_path: Path, **changes: object) -> Path:
             {"explore__guidance": "placebo.py"},
             "explore.guidance: there is no such file; expected a path from the project's",
         ),
-        ({"train__shape": "bel"}, "train.shape: expected one of: bell, variance (did you mean 'bell'?)"),
         ({"policy__max_seconds": float("inf")}, "policy.max_seconds: Input should be a finite number"),
         (
             {"train__anchor": "base", "train__lora__enabled": True},
@@ -91,7 +79,6 @@ def edited(tmp_path: Path, **changes: object) -> Path:
         ({"evaluate__panels": []}, "evaluate.panels: "),
         ({"evaluate__panels": ["test"]}, "report.panel is validation, which evaluate.panels omits"),
         ({"iterations": [{"t": 0, "next": 2}]}, "expected {t: 0, next: 1}"),
-        ({"iterations": [{"t": 0, "next": 1}, {"t": 2, "next": 3}]}, "expected {t: 1, next: 2}"),
     ],
 )
 def test_mistake_is_a_one_line_error_that_names_the_key(

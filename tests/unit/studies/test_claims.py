@@ -4,8 +4,6 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
 from coevolve.core.errors import CoevolveError
@@ -13,8 +11,6 @@ from coevolve.core.statistics import ERROR
 from coevolve.studies.claims import Claim, judge
 from coevolve.studies.study_results import load, report
 from tests.unit.studies.test_study_results import STUDY, results
-
-differences = st.lists(st.integers(-20, 20).map(lambda points: points / 100), min_size=2, max_size=10)
 
 
 def claim(mean: float = 0.0, clear: float = 0.0) -> Claim:
@@ -32,13 +28,6 @@ def test_holm_correction_matches_hand_computation() -> None:
     assert found[2].gain.half == pytest.approx(
         4.8567 * math.sqrt(sum((x - 0.0875) ** 2 for x in sure) / 3) / 2, rel=1e-4
     )
-
-
-@given(st.lists(differences, min_size=1, max_size=6), st.sampled_from([0.0, 0.05, -0.05]))
-def test_interval_excludes_exactly_the_values_that_p_rejects(values: list[list[float]], clear: float) -> None:
-    for one in judge([(claim(clear=clear), some) for some in values]):
-        outside = abs(one.gain.mean - clear) > one.gain.half
-        assert outside == (one.p < ERROR) or one.gain.half == pytest.approx(abs(one.gain.mean - clear))
 
 
 def test_mean_below_the_claim_is_a_miss_however_significant() -> None:
@@ -70,7 +59,6 @@ def test_study_table_shows_the_outcome_of_each_claim() -> None:
     ("changes", "said"),
     [
         ("arm: c, over: a", r"against, claims: no arm c; expected some of: a, b"),
-        ("arm: a, over: c", r"against, claims: no arm c; expected some of: a, b"),
         ("arm: a, over: b, mean: 5", r"claims\.0\.mean"),
     ],
 )

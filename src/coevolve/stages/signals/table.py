@@ -18,11 +18,11 @@ from coevolve.stages.signals.load import Source, find_files, load_episodes, load
 if TYPE_CHECKING:
     import duckdb
 
-Pattern = tuple[str, ...]  # names of consecutive tools
-
 SHOWN = 4  # most ids of failed, and of passed, trajectories in a visit
 BATCH = 10_000
 PART = 1_000_000  # rows to group at once
+
+Pattern = tuple[str, ...]  # names of consecutive tools
 
 
 @dataclass(slots=True)

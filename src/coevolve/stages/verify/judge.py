@@ -27,8 +27,7 @@ from coevolve.environments.registry import make
 from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_gates, read
 from coevolve.stages.verify.library import Library, WorldChange, effect_of
 
-# limit of a worker's call, with the start of its environment: a guard against a candidate that never ends
-SECONDS = 600.0
+SECONDS = 600.0  # limit of a worker's call: a guard against a candidate that never ends
 TRIES = 2  # dead processes before a candidate is to blame: another process may have exhausted the memory
 DEATHS = 16  # candidates in a row that end their processes, after which the machine is to blame
 KILLS = "kills the process"

@@ -1,6 +1,5 @@
 """The embedded policy: a standard model directory that can write any text, capable but unreliable."""
 
-import itertools
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -8,7 +7,7 @@ from hypothesis import strategies as st
 
 from coevolve.core.seeding import rng_for
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.stages.base.recipe import RELIABLE, copying, demonstrate, demonstrations, make, unreliable
+from coevolve.stages.base.recipe import RELIABLE, demonstrate, demonstrations, make, unreliable
 from coevolve.stages.base.small import IGNORED, example
 from coevolve.stages.base.tokenizer import build
 from coevolve.stages.schema import load as load_params
@@ -29,23 +28,11 @@ def test_tools_keys_and_values_are_one_token_each() -> None:
         assert len(TOKENIZER.encode(name, add_special_tokens=False)) == 1, name
 
 
-def test_template_preserves_prefixes() -> None:
-    messages = demonstrations(1, 3, RELIABLE)[0]
-    texts = [TOKENIZER.apply_chat_template(messages[:end], tokenize=False) for end in range(1, len(messages) + 1)]
-    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(texts))
-
-
 def test_only_the_policys_own_words_are_targets() -> None:
     messages = demonstrations(1, 3, RELIABLE)[0]
     one = example(TOKENIZER, messages)
     said = "".join(TOKENIZER.decode([token]) for token in one["labels"] if token != IGNORED)
     assert said == "".join(message["content"] + "<|end|>" for message in messages if message["role"] == "assistant")
-
-
-def test_copies_repeat_their_strings() -> None:
-    for one in copying(TOKENIZER, 20, 0):
-        own = [token for token in one["labels"] if token != IGNORED]
-        assert one["input_ids"][1 : 1 + len(own)] == own
 
 
 def test_unreliable_demonstrator_corrupts_only_calls() -> None:
@@ -56,20 +43,6 @@ def test_unreliable_demonstrator_corrupts_only_calls() -> None:
     assert asking
     assert all(right[n] == wrong[n] for n in asking)
     assert sum(a != b for a, b in zip(right, wrong, strict=True)) == len(tasks) - len(asking)
-
-
-def test_committed_policy_is_a_model_directory() -> None:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    folder = ROOT / "policies/base"
-    model = AutoModelForCausalLM.from_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    assert sum(parameter.numel() for parameter in model.parameters()) < 1_000_000
-    assert sum(file.stat().st_size for file in folder.iterdir()) < 4_000_000
-    messages = [{"role": "user", "content": "archive the mail about rent"}]
-    ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt")
-    output = model.generate(**ids, max_new_tokens=24, do_sample=False)
-    assert "<tool_call>" in tokenizer.decode(output[0])
 
 
 def test_recipe_is_deterministic(tmp_path: Path) -> None:

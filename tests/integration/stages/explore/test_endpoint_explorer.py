@@ -10,7 +10,6 @@ import pytest
 from coevolve.core.records import Candidate, Exploration, Signal
 from coevolve.core.trajectories import Trajectory, write_trajectories
 from coevolve.endpoint.client import Endpoint, open_endpoint
-from coevolve.endpoint.spending import metered
 from coevolve.environments.knowledge import learn
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
@@ -124,36 +123,6 @@ def test_broken_requests_lose_no_exploration_and_are_not_paid_twice(
         sent = len(broken.bodies)
         assert explored(again, asked) == whole
         assert len(broken.bodies) == sent
-
-
-def test_exhausted_budget_keeps_explorations_and_can_be_replayed(
-    weak: Weak, explorer_server: Server, tmp_path: Path
-) -> None:
-    from coevolve.core.progress import bar
-
-    asked = wanted(weak, 12)
-    config = PARAMS.endpoint.model_copy(
-        update={"url": explorer_server[0], "model": explorer_server[1], "budget_requests": 17, "input_price": 2.0}
-    )
-
-    def run(section: object, folder: Path) -> list[Exploration]:
-        with bar(12, "explore", "explorations") as progress, metered(section, True, folder, progress) as meter:  # type: ignore[arg-type]
-            assert meter.endpoint
-            explorer = EndpointExplorer(
-                WORLD, meter.endpoint, learn(WORLD, TASKS), PARAMS.explore, PATIENCE, meter.counts
-            )
-            return explore(explorer, asked, lambda count: None)
-
-    found = run(config, tmp_path / "paid")
-    assert 2 <= len(found) < 12
-    sums = json.loads((tmp_path / "paid/spend.json").read_text())
-    assert sums["replies"] == 17 and sums["out of budget"] >= 6
-    assert sums["cost"] == pytest.approx(sums["prompt_tokens"] * 2e-6)
-    paid = str(tmp_path / "paid/requests.jsonl")
-    replay = config.model_copy(update={"url": "http://127.0.0.1:9/v1", "replay": paid, "budget_requests": 4000})
-    assert run(replay, tmp_path / "again") == found
-    for name in ("requests.jsonl", "spend.json"):
-        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "paid" / name).read_bytes()
 
 
 def test_task_too_long_for_the_model_is_left_out(weak: Weak, explorer_server: Server, tmp_path: Path) -> None:

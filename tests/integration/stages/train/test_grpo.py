@@ -66,13 +66,6 @@ def test_failed_episodes_are_in_no_figure(tmp_path: Path) -> None:
     assert row["score"] == sum(one.score for one in whole) / len(whole)
 
 
-def test_dropped_groups_are_counted_without_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    grpo.learn(settings(changed(steps=1, group_size=2, micro_batch=1), refill_rounds=0), WORLD, job(tmp_path))
-    ((_, row),) = read_jsonl_objects(tmp_path / "metrics.jsonl")
-    assert row["groups_missing"] > 0
-    assert "reward functions" not in caplog.text
-
-
 def test_interrupted_run_ends_with_the_same_bytes(whole: Path, tmp_path: Path) -> None:
     """tests/smoke/test_repro.py shows the same of a process that was killed."""
     with pytest.raises(KeyboardInterrupt):

@@ -63,26 +63,6 @@ def test_episode_equals_the_sampled_tokens() -> None:
     assert {StopReason.MAX_TOKENS, StopReason.MAX_TURNS} <= ends
 
 
-def test_episode_ends_with_the_agents_last_token(made: Made) -> None:
-    """If a long observation leaves no room for a reply, the trajectory ends with an empty reply."""
-    _, tokenizer = load(ROOT / "policies/base")
-    renderer, one = Renderer(tokenizer), made.references[0]
-    whole = tokens(renderer, [], one)
-    nothing = [{"role": "tool", "content": "long " * 900}, {"role": "assistant", "content": ""}]
-    cut = replace(one, messages=[*one.messages, *nothing], stop_reason=StopReason.MAX_TOKENS)
-    assert tokens(renderer, [], cut) == whole and whole.mask[-1] == 1
-
-
-def test_reference_reads_as_the_agent_would_write_it(made: Made) -> None:
-    _, tokenizer = load(ROOT / "policies/base")
-    renderer, session = Renderer(tokenizer), WORLD.open()
-    for one, task in zip(made.references, WORLD.tasks("seed"), strict=False):
-        found = tokens(renderer, session.reset(task).tools or [], one)
-        own = [token for token, mask in zip(found.completion, found.mask, strict=True) if mask]
-        said = [message["content"] for message in one.messages if message["role"] == "assistant"]
-        assert tokenizer.decode(own) == "".join(text + tokenizer.eos_token for text in said)
-
-
 def pairs_of(made: Made, folder: Path) -> list[Example]:
     _, tokenizer = load(ROOT / "policies/base")
     return list(tokenized(offline(folder, made), WORLD, Renderer(tokenizer), ACTING.episode_tokens))

@@ -1,14 +1,20 @@
-"""The gate `words_match` in SQL and BFCL."""
+"""The gates in SQL and BFCL: words that match, corrupted words, and tasks of a panel."""
 
 import pytest
 
 from coevolve.core.records import Candidate
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.registry import make
+from tests.unit.stages.verify.test_corrupted_words import (  # noqa: F401
+    sound_in,
+    test_corrupted_instructions_are_refused_and_sound_ones_are_not,
+    test_no_claim_lets_the_instruction_of_another_task_pass,
+    test_unmentioned_change_fails_whatever_is_claimed,
+)
+from tests.unit.stages.verify.test_panel_overlap import REWORDED, judged, outcome
 from tests.unit.stages.verify.test_words import (  # noqa: F401
     made_in,
     reason,
-    test_instruction_of_another_chain_is_rejected,
     test_synthesized_instructions_pass,
 )
 
@@ -62,8 +68,18 @@ def test_second_question_is_found_even_if_it_changes_nothing() -> None:
     assert "fewer" in reason(Candidate("x", both, []))
 
 
-def test_unknown_sentences_are_read_by_the_lexicon() -> None:
-    world = make("sql")
-    task = next(one for one in world.tasks("seed") if one.family == "dearest_products")
-    words = task.turns[0].replace("dearest", "cheapest")
-    assert "'cheapest'" in reason(Candidate("x", Task.create("sql", "seed", [words], task.world, task.reference), []))
+@pytest.fixture(scope="module")
+def sound() -> list[Candidate]:
+    return sound_in("sql")
+
+
+def test_equivalent_statement_is_an_overlap() -> None:
+    """Different calls may have the same effect: SQL that returns a panel's rows in a panel's database."""
+    sql = make("sql")
+    panels = {"test": sql.tasks("test")}
+    task = next(task for task in panels["test"] if task.tags[0] == "customers_of_city")
+    statement = task.reference[0][-1].arguments["sql"]
+    other = [ToolCall("submit", {"sql": statement.replace("SELECT name", "SELECT DISTINCT name") + " AND 1 = 1"})]
+    again = Task.create("sql", "synthesized", [REWORDED], {**task.world, "note": "x"}, [other])
+    (found,) = judged(again, environment="sql", panels=panels)
+    assert outcome(found) == "panel_overlap"

@@ -1,13 +1,17 @@
-"""A warm start on the committed tiny policy learns, and a killed run ends in the same bytes."""
+"""A warm start on the committed tiny policy learns, ends in the same bytes after a kill, and stops a run that could learn nothing."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
+from coevolve.core.io import read_json
 from coevolve.policies.transformers_policy import load
 from coevolve.stages.warm.warm_start import Demonstrations
 from tests import ROOT
+from tests.integration.commands.test_init import OWN as LAMP
+from tests.integration.commands.test_init import coevolve, make
 from tests.unit.stages.train.small import outputs, stop_at
 from tests.unit.stages.warm.test_warm_start import OWN, found, warm  # noqa: F401  (a fixture)
 
@@ -54,3 +58,25 @@ def test_warm_start_ends_when_the_model_is_able(
         warm(tmp_path / "again", found, log=stop_at(2), able=able(again))
     assert warm(tmp_path / "again", found, able=able(again)) == 3 and not again
     assert outputs(tmp_path / "again/policy") == outputs(tmp_path / "whole/policy")
+
+
+def test_policy_that_solves_nothing_stops_before_the_loop(tmp_path: Path) -> None:
+    (tmp_path / "my_lamp.py").write_text(LAMP)
+    project = make(tmp_path / "mine", "--environment", f"{tmp_path / 'my_lamp.py'}:MyEnvironment")
+    file = project / "params.yaml"
+    params = yaml.safe_load(file.read_text())
+    params["base"] |= {"copy_steps": 0, "demonstration_steps": 0, "unreliable_steps": 0}
+    params["warm"]["steps"] = 0
+    file.write_text(yaml.safe_dump(params))
+    for stage in ("code", "base", "tasks"):
+        coevolve("stage", stage, cwd=project)
+    stopped = coevolve("stage", "warm", cwd=project)
+    assert stopped.returncode == 1 and "Traceback" not in stopped.stderr
+    assert "warm.steps is 0 and success on 1 held-out training tasks is still 0" in stopped.stderr
+    assert "try 300" in stopped.stderr and "--model" in stopped.stderr and not (project / "policies/0").exists()
+    params["base"] |= {"demonstration_steps": 100}
+    file.write_text(yaml.safe_dump(params))
+    for stage in ("code", "base", "warm"):
+        done = coevolve("stage", stage, cwd=project)
+    note = "policies/0 solves 1.00 of 1 held-out training tasks, after 0 of 0 warm.steps (warm.until: 0.5)"
+    assert note in done.stdout and note in read_json(project / "data/0/summary/warm.json")["notes"]

@@ -1,12 +1,15 @@
-"""Other values in a demonstration: the same in instructions, calls and observations, and never in names."""
+"""The demonstrations of a user's environment: other values in them, and the tasks that nobody imitates."""
 
 import json
 import re
+from collections import Counter
 
 from coevolve.core.seeding import rng_for
 from coevolve.policies.agent_prompt import parse_reply
 from coevolve.policies.config import PolicySection
 from coevolve.rollout import Limits
+from coevolve.stages.base.held_out import divided
+from coevolve.stages.base.own import weaknesses
 from coevolve.stages.base.substitution import drill, lexicon, resembling, substituted
 from coevolve.stages.base.tokenizer import build
 from coevolve.stages.train.reference_tokens import replayed
@@ -120,3 +123,26 @@ def test_records_of_an_observation_change_their_order() -> None:
         substituted(said, {}, set(), WORDS, rng_for("test", n))[1]["content"].count('"done"}, ') for n in range(9)
     }
     assert firsts == {0, 1}
+
+
+def test_every_kind_of_task_is_imitated_and_held_out() -> None:
+    imitated, held = divided(Shop(), "seed", 256)
+    assert [len(imitated), len(held)] == [19, 5] and not {t.task_id for t in imitated} & {t.task_id for t in held}
+    assert set(Counter(tuple(task.tools) for task in held)) == {("find",), ("find", "pay")}
+    assert divided(Shop(), "seed", 256) == (imitated, held)
+
+
+def test_single_task_is_in_both_parts_and_without_a_measure_all_are_imitated() -> None:
+    assert [len(part) for part in divided(Shop(), "seed", 1)] == [1, 1]
+    assert [len(part) for part in divided(Shop(), "seed", 256, hold=False)] == [24, 0]
+
+
+def test_weak_kinds_leave_half_of_the_tasks_solved() -> None:
+    tasks = Shop().tasks("seed")
+    for seed in range(20):
+        solved = [rng_for("solved", seed, number).random() < 0.8 for number in range(len(tasks))]
+        weak = weaknesses(tasks, solved, seed)
+        left = sum(yes for task, yes in zip(tasks, solved, strict=True) if tuple(task.tools) not in weak)
+        assert left >= len(tasks) / 2 and weak == weaknesses(tasks, solved, seed)
+    assert weaknesses(tasks, [False] * len(tasks), 0) == set()
+    assert weaknesses(tasks, [True] * len(tasks), 0)

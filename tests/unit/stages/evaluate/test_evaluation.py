@@ -8,7 +8,6 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.core.outcomes import metrics, paired_interval, solved
 from coevolve.core.statistics import bootstrap
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
 from coevolve.policies.policy import Conversation
@@ -16,6 +15,7 @@ from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.evaluate.evaluation import episodes_in, evaluate, played, summary
+from tests.unit.test_rollout import Around
 
 CONFIG = Evaluate(panels=None, tasks=20, samples=1, temperature=0.0, bootstrap=500, confidence=0.95)
 
@@ -85,13 +85,14 @@ def test_chosen_panels_are_played_in_the_environments_order() -> None:
 
 
 def test_blameless_failures_are_left_out_and_reported() -> None:
-    class Fails(Miniworld):
-        def open(self) -> MiniworldSession:
-            if next(opened) % 5 == 0:
-                raise OSError("no session")
-            return MiniworldSession()
+    opened = count()
 
-    opened, world = count(), Fails()
+    def session() -> MiniworldSession:
+        if next(opened) % 5 == 0:
+            raise OSError("no session")
+        return MiniworldSession()
+
+    world = Around(session)
     panels = {"test": world.tasks("test")}
     outcomes = evaluate(ReferencePolicy(world), world, panels, Limits(16, 512, 64, 30.0), CONFIG, 0)
     found = metrics(outcomes, CONFIG, 0)
@@ -104,13 +105,12 @@ def test_blameless_failures_are_left_out_and_reported() -> None:
 
 
 def test_panel_whose_environment_always_fails_is_an_error_and_replayed(tmp_path: Path) -> None:
-    class Absent(Miniworld):
-        def open(self) -> MiniworldSession:
-            if broken:
-                raise OSError("no session")
-            return MiniworldSession()
+    def session() -> MiniworldSession:
+        if broken:
+            raise OSError("no session")
+        return MiniworldSession()
 
-    broken, world = True, Absent()
+    broken, world = True, Around(session)
     panels = {"test": world.tasks("test")[:4]}
     limits = Limits(16, 512, 64, 30.0)
     (tmp_path / "test-hard-0.jsonl").write_text("")  # another panel's

@@ -8,12 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.records import Signal
-from coevolve.core.yaml_files import read_yaml
 from coevolve.environments.knowledge import uses
-from coevolve.stages.explore.guidance import GUIDANCES, Guidance, sample, seldom, weight
+from coevolve.stages.explore.guidance import sample, seldom, weight
 from coevolve.stages.explore.requests import Request, requests
-from coevolve.stages.schema import parse
-from tests import ROOT
 from tests.unit.stages.train.small import PARAMS, WORLD
 
 TOOLS = {"common": 0.1, "seldom": 0.5}
@@ -83,11 +80,3 @@ def test_tools_are_weighted_by_rarity_or_evenly() -> None:
     for guidance in ("signals", "coverage"):
         assert made(guidance)[0].tools == {name: 1.0 / (1 + asked[name]) for name in names}
     assert made("random")[0].tools == dict.fromkeys(names, 1.0)
-
-
-def test_guidance_is_one_entry_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(GUIDANCES, "mixed", Guidance(lambda uses: float(uses == 0), signals=True))
-    assert {weight for request in made("mixed") for weight in request.tools.values()} == {0.0, 1.0}
-    raw = read_yaml((ROOT / "params.yaml").read_text())
-    raw["explore"]["guidance"] = "mixed"
-    assert parse(raw, "params.yaml").explore.guidance == "mixed"

@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import date
 from enum import Enum
-from ipaddress import IPv4Address
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +19,6 @@ from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.requests import Request
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from tests.unit.environments.open_tools import OpenTools
-from tests.unit.environments.tracker import VALUES, Tracker
 
 ONE = Request("", 0, None, Task.create("", "", [], {}, []), {}, None, [], [], {}, 0)
 TICKETS = [ToolCall("open", {"ticket": number, "title": f"Ticket {number}"}) for number in (3, 7)]
@@ -35,15 +32,6 @@ def drawn(schema: Any, count: int = 60, known: Sequence[ToolCall] = TICKETS) -> 
     explorer = ScriptedExplorer(environment, learn(environment, tasks), Explore())
     found = explorer.explore([replace(ONE, task=tasks[0], seed=seed, goals=["tool"]) for seed in range(count)])
     return [call.arguments for exploration in found for call in exploration.calls if call.name == "tool"]
-
-
-@pytest.mark.parametrize("tool", VALUES)
-def test_every_tool_of_a_server_in_python_is_reached(tool: str) -> None:
-    tracker = Tracker()
-    tasks = tracker.tasks("seed")
-    explorer = ScriptedExplorer(tracker, learn(tracker, tasks), Explore())
-    asked = [replace(ONE, task=tasks[0], seed=seed, goals=[tool]) for seed in range(60)]
-    assert any(tool in {call.name for call in found.calls} for found in explorer.explore(asked))
 
 
 class State(Enum):
@@ -90,16 +78,10 @@ FIELDS: dict[str, Any] = {
     "a share": (Annotated[float, Field(gt=0, lt=1)], "share"),
     "a multiple": (Annotated[int, Field(multiple_of=250, gt=0)], "grams"),
     "a date": (date, "day"),
-    "a time": (datetime, "at"),
-    "a duration": (timedelta, "lasts"),
-    "a UUID": (UUID, "key"),
-    "an address": (IPv4Address, "host"),
     "a URL": (AnyUrl, "url"),
     "a record": (Ticket, "request"),
-    "an optional record": (Ticket | None, "request"),
     "a record within itself": (Node, "root"),
     "a list of records": (Annotated[list[Ticket], Field(min_length=1, max_length=3)], "requests"),
-    "a list of choices": (list[State], "states"),
     "a set of choices": (Annotated[set[Literal["a", "b", "c"]], Field(min_length=2)], "flags"),
     "a pair": (tuple[Literal["x", "y"], bool], "pair"),
     "a mapping": (dict[str, int], "counts"),
@@ -124,14 +106,6 @@ def test_argument_as_pydantic_writes_it_is_drawn_and_fits(name: str) -> None:
     assert [list(validator.iter_errors(one)) for one in found if not validator.is_valid(one)] == []
 
 
-@settings(deadline=None, max_examples=50)
-@given(st.sets(st.sampled_from(sorted(FIELDS)), min_size=1), st.integers(0, 10**6))
-def test_every_drawn_call_fits_its_schema(names: set[str], seed: int) -> None:
-    schema = model({name: FIELDS[name] for name in names})
-    for arguments in drawn(schema, 5):
-        Draft202012Validator(schema).validate(arguments)
-
-
 STRICT = {"type": "object", "additionalProperties": False, "required": ["when", "state"]}
 DIALECTS: dict[str, tuple[Any, Any]] = {
     "strict, as OpenAI asks": (
@@ -142,20 +116,11 @@ DIALECTS: dict[str, tuple[Any, Any]] = {
         {"type": "OBJECT", "properties": {"n": {"type": "INTEGER", "nullable": True}}, "required": ["n"]},
         {"n": 1},
     ),
-    "a bound of draft 4": (
-        {"properties": {"n": {"type": "integer", "minimum": 60, "exclusiveMinimum": True, "maximum": 61}}, "required": ["n"]},
-        {"n": 61},
-    ),
     "names of Python": ({"type": "dict", "properties": {"x": {"type": "float", "maximum": 1}}, "required": ["x"]}, {"x": 1.0}),
     "no parameters": ({}, {}),
-    "parameters that are true": (True, {}),
-    "parameters that are missing": (None, {}),
     "no type": ({"properties": {"on": {"type": "boolean"}}, "required": ["on"]}, {"on": True}),
-    "choices of mixed types": ({"properties": {"x": {"enum": ["a", 1, None, [2]]}}, "required": ["x"]}, {"x": [2]}),
     "a default": ({"properties": {"x": {"type": "string", "default": "main"}}, "required": ["x"]}, {"x": "main"}),
     "examples": ({"properties": {"x": {"type": "string", "examples": ["u/v"]}}, "required": ["x"]}, {"x": "u/v"}),
-    "a word that is no type": ({"properties": {"ticket": {"type": "any"}}, "required": ["ticket"]}, {"ticket": 3}),
-    "a draft 3 mark": ({"properties": {"ticket": {"type": "integer", "required": True}}, "required": ["ticket"]}, {"ticket": 7}),
     "one of two groups": (
         {"properties": {"a": {"const": 1}, "b": {"const": 2}}, "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
         {"a": 1},
@@ -185,14 +150,11 @@ DOUBLED = {f"A{n}": {"anyOf": [{"$ref": f"#/$defs/A{n + 1}"}] * 2} for n in rang
 TWICE = {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A"}]}
 ENDLESS: dict[str, Any] = {
     "a reference to itself": {"properties": {"x": {"$ref": "#/properties/x"}}, "required": ["x"]},
-    "a circle of references": {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}}},
     "a circle of choices": {"properties": {"x": TWICE}, "required": ["x"], "$defs": {"A": TWICE}},
     "choices that double": {"properties": {"title": {"$ref": "#/$defs/A0"}}, "required": ["title"], "$defs": DOUBLED},
     "a record that must hold itself": {"properties": {"x": {"$ref": "#"}, "y": {"$ref": "#"}}, "required": ["x", "y"]},
-    "many records that may hold themselves": {"properties": {f"x{n}": {"$ref": "#"} for n in range(100)}},
     "a list of itself": {"properties": {"x": {"type": "array", "minItems": 10**9, "items": {"$ref": "#"}}}, "required": ["x"]},
     "a reference into nowhere": {"properties": {"x": {"$ref": "#/$defs/Lost"}, "y": {"$ref": "http://["}}, "required": ["x"]},
-    "500 levels": nested(500),
     "50,000 levels": nested(50_000),
     "a pattern that takes forever": {"properties": {"x": {"type": "string", "pattern": "^(a|a)*(a|a)*(a+)+b$"}}, "required": ["x"]},
     "no value at all": {"properties": {"x": False}, "required": ["x"]},
@@ -217,7 +179,7 @@ JUNK = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(JUNK, st.booleans())
 def test_any_json_as_a_schema_raises_no_error(junk: Any, within: bool) -> None:
     drawn({"properties": {"x": junk}, "required": ["x"]} if within else junk, 1)

@@ -54,11 +54,6 @@ def test_page_begins_with_result_curve_and_trajectories(page: Path) -> None:
     assert Text(text).text.index("2 warnings: read before you trust") < Text(text).text.index("after t iterations")
 
 
-def test_page_without_warnings_has_no_box_for_them() -> None:
-    quiet = replace(SUMMARY, notes=[], stages=[one for one in SUMMARY.stages if one.stage != "verify"])
-    assert "warning" not in Text(render(quiet, "", [], [])).text.lower()
-
-
 def test_signals_of_a_group_are_a_list(page: Path) -> None:
     assert "<li>pay &gt; find <small>(count 2, total 90)</small></li>" in page.read_text(encoding="utf-8")
 
@@ -76,13 +71,6 @@ def test_origins_of_new_tasks_are_signals_the_generator_or_none() -> None:
     assert found["origins"] == [("boundary", 1), ("the generator", 1), ("no signal", 1)]
     about = {row["origin"]: row["about"] for row in found["shown"]}
     assert about == {"boundary": SEEDS[0].turns[0], "the generator": "", "no signal": ""}
-
-
-def test_shown_new_tasks_alternate_between_origins() -> None:
-    many = [grown(str(number), "x") for number in range(30)]
-    found = added(SEEDS, [*SEEDS, *many, *ADDED], SIGNALS, [], {})
-    assert found["tasks"] == 31 and len(found["shown"]) == 10
-    assert [row["origin"] for row in found["shown"]][:2] == ["no signal", "boundary"]
 
 
 def test_calls_in_replies_are_written_as_a_person_writes_them() -> None:
@@ -124,13 +112,6 @@ def test_attempt_that_the_environment_failed_is_not_the_agents_failure() -> None
     assert all(one["parts"] is None for one in attempts)
     page = Text(render(SUMMARY, "", found, []))
     assert "2 · not counted" in page.text and "2 · failed · 0.00" not in page.text.split(SEEDS[0].task_id)[1]
-
-
-def test_uncounted_later_group_does_not_hide_an_earlier_group() -> None:
-    earlier = [attempt(SEEDS[0], 0, 0, sample, 1.0) for sample in range(2)]
-    later = [failed_by_environment(attempt(SEEDS[0], 0, 1, sample, 0.0)) for sample in range(2)]
-    (found,) = groups([*earlier, *later], SEEDS, [], KINDS, 3, {})
-    assert (found["first"].step, found["solved"], found["count"]) == (0, 2, 2)
 
 
 def test_failure_is_marked_where_it_departs_from_the_reference() -> None:

@@ -222,15 +222,6 @@ def write_episodes(first: Sequence[Trajectory]) -> None:
         write_trajectories(Paths.trajectories(t), [] if t else first)
 
 
-def test_weakest_episodes_list_the_signals_they_caused(params: Params, run: Path) -> None:
-    write_episodes([episode("a", "x", 0.0), episode("b", "y", 0.1)])
-    signals = [Signal("s1", "rare", 0, None, ["pay"], 0.5, {"count": 1, "total": 2}, ["a"]),
-               Signal("s2", "forgetting", 0, "x", None, 0.5, {"mixed": 1}, ["a"])]  # fmt: skip
-    write_jsonl(Paths.signals(0), signals)
-    _, weak = write(summed(params), 2)
-    assert [(one.trajectory.trajectory_id, one.kinds) for one in weak] == [("a", ["forgetting", "rare"]), ("b", [])]
-
-
 def test_weakest_episodes_are_of_different_tasks() -> None:
     many = [episode("a", "x", 0.0), episode("b", "x", 0.1), episode("c", "y", 0.4), episode("d", "z", 1.0)]
     assert [found.trajectory_id for found in weakest(many, 3, {})] == ["a", "c", "d"]

@@ -1,25 +1,21 @@
-"""The registry of signal kinds: a kind is one file and one line, and all users of kinds know it from there."""
+"""The registry of signal kinds: a kind is one file and one line. Without any signal a run stops."""
 
-import argparse
 import json
-from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from coevolve.commands import signals as command
+from coevolve.core.attempts import attempt_of
 from coevolve.core.errors import CoevolveError
 from coevolve.core.records import Signal
 from coevolve.core.yaml_files import read_yaml
-from coevolve.environments.registry import make
-from coevolve.stages.explore.requests import requests
-from coevolve.stages.schema import load, parse
+from coevolve.stages.schema import parse
 from coevolve.stages.signals import config
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.kind import Firing, Kind
 from coevolve.stages.signals.kinds import KINDS
+from coevolve.stages.signals.stage import check_start
 from coevolve.stages.signals.table import Visit, open_table
 from tests import ROOT
 
@@ -96,33 +92,6 @@ def test_kind_in_the_table_is_a_valid_parameter(another: Kind) -> None:
         parse(raw, "params.yaml")
 
 
-def test_kind_in_the_table_is_known_to_the_command(
-    another: Kind, trajectories: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    parser = argparse.ArgumentParser()
-    command.configure(parser)
-    assert another.name in parser.format_help()
-    out = tmp_path / "signals.jsonl"
-    assert command.run(parser.parse_args([str(trajectories), "--out", str(out), "--kinds", "never"])) == 0
-    assert [json.loads(line)["kind"] for line in out.read_text().splitlines()] == ["never"]
-    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
-        [f"{out}:", "1", "never"],
-        ["0.25", "never", "task", "never"],
-    ]
-
-
-def test_kind_in_the_table_guides_exploration(another: Kind, trajectories: Path) -> None:
-    signals = extracted(trajectories, list(KINDS))
-    world = make("miniworld")
-    once, never = (
-        replace(task, task_id=name) for task, name in zip(world.tasks("seed"), ("once", "never"), strict=False)
-    )
-    wanted = requests(world, [once, never], [], signals, load(ROOT / "params.yaml").explore, 0, 0)
-    around = Counter((request.signal.kind, request.task.task_id) for request in wanted if request.signal)
-    assert set(around) == {("never", "never"), ("forgetting", "once")}
-    assert around["never", "never"] < around["forgetting", "once"]  # it is weaker, by its own strength
-
-
 def test_strength_measures_weakness_by_the_kinds_own_measure(trajectories: Path) -> None:
     rows = [
         {"task_id": task, "step": step, "score": score, "trajectory_id": f"{task}{step}{number}", "calls": [{"name": name}]}
@@ -141,3 +110,21 @@ def test_strength_measures_weakness_by_the_kinds_own_measure(trajectories: Path)
     assert {one.kind: one.strength for one in found} == pytest.approx(
         {"boundary": 0.5, "forgetting": 1.0, "unsolved": 0.05 ** (1 / 8), "rare": 1 - 1 / 15 / 0.1}
     )
+
+
+FAILED = [attempt_of("a", 0, 0, [0.0, 0.0]), attempt_of("b", 0, 1, [0.0, 0.4])]
+SOLVED = attempt_of("a", 0, 2, [0.0, 1.0])
+
+
+def test_no_success_and_no_signal_is_a_one_line_error() -> None:
+    with pytest.raises(CoevolveError, match="solved none of 2 tasks and no signal fired") as caught:
+        check_start(0, 0, FAILED)
+    assert all(way in str(caught.value) for way in ("base.model", "warm.steps", "signals.kinds"))
+    assert "\n" not in str(caught.value)
+
+
+def test_success_or_signal_or_later_iteration_continues() -> None:
+    check_start(0, 0, [*FAILED, SOLVED])
+    check_start(0, 1, FAILED)
+    check_start(1, 0, FAILED)
+    check_start(0, 0, [])

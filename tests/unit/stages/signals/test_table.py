@@ -105,14 +105,6 @@ def test_signals_equal_those_of_the_definitions(
         assert signal.task_id is None or {by_id[i]["task_id"] for i in signal.trajectory_ids} == {signal.task_id}
 
 
-def test_optional_columns_may_be_absent(tmp_path: Path) -> None:
-    rows = [{"task_id": "a", "step": s, "score": 1.0 - s} for s in (0, 1)]
-    with open_table(write(tmp_path / "t.jsonl", rows)) as table:
-        signals = list(extract(table, 0, Signals(window=5, rare_threshold=50.0, kinds=["forgetting"])))
-    assert [(signal.kind, signal.trajectory_ids) for signal in signals] == [("forgetting", [])]
-    assert signals[0].evidence["scores"] == [1.0, 0.0]
-
-
 def test_reason_for_no_rare_pattern_names_the_smallest_share(tmp_path: Path) -> None:
     calls = [{"name": name, "ok": True} for name in "aab"]
     rows = [{"task_id": "a", "step": step, "score": 1.0, "calls": calls} for step in (0, 1)]
@@ -128,9 +120,7 @@ def test_reason_for_no_rare_pattern_names_the_smallest_share(tmp_path: Path) -> 
     [
         ('{"task_id": "a", "step": 0, "score": 1}\n{"task_id": "a", "st', ":2: expected a JSON object"),
         ('{"task_id": "a", "step": 0, "score": 1}\n{"task_id": "a", "step": 1}\n', ":2: missing key score"),
-        ('{"task_id": "a", "step": "x", "score": 1}\n', ":1: step: expected bigint"),
         ('{"task_id": "a", "step": 0, "score": 1, "schema_version": 7}\n', ":1: schema_version 7 is unknown"),
-        ('{"task_id": "a", "step": 0, "score": 1, "calls": "x"}\n', ":1: calls: expected a list"),
         ("[1]\n", ":1: expected a JSON object"),
     ],
 )
@@ -144,22 +134,16 @@ def test_bad_line_error_names_file_and_line(tmp_path: Path, text: str, message: 
 
 def test_bad_parquet_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
-    pq.write_table(pa.table({"task_id": ["a"], "step": [1]}), path)
-    with pytest.raises(CoevolveError, match="missing column score"), open_table(path):
-        pass
-    pq.write_table(pa.table({"task_id": ["a"], "step": [1], "score": [0.5], "calls": ["x"]}), path)
-    with pytest.raises(CoevolveError, match="column calls"), open_table(path):
-        pass
-    pq.write_table(pa.table({"task_id": ["a"], "step": [1], "score": [0.5], "schema_version": [9]}), path)
-    with pytest.raises(CoevolveError, match="schema_version 9"), open_table(path):
-        pass
-    pq.write_table(pa.table({"task_id": ["a"], "step": [1], "score": [float("nan")]}), path)
-    with pytest.raises(CoevolveError, match="not finite"), open_table(path):
-        pass
+    for columns, said in (
+        ({"step": [1]}, "missing column score"),
+        ({"step": [1], "score": [0.5], "calls": ["x"]}, "column calls"),
+        ({"step": [1], "score": [float("nan")]}, "not finite"),
+    ):
+        pq.write_table(pa.table({"task_id": ["a"], **columns}), path)
+        with pytest.raises(CoevolveError, match=said), open_table(path):
+            pass
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(CoevolveError, match="not a whole Parquet file"), open_table(path):
-        pass
-    with pytest.raises(CoevolveError, match="no such file"), open_table(tmp_path / "none.jsonl"):
         pass
 
 
@@ -249,16 +233,6 @@ def test_fractional_step_or_iteration_is_refused(tmp_path: Path, ending: str, ke
     address = ":1" if ending == "jsonl" else ""
     with pytest.raises(CoevolveError, match=rf"rows\.{ending}{address}: {key}: expected bigint, found 0\.5; fix the "):
         coevolve.signals(write(tmp_path / f"rows.{ending}", rows, None))
-
-
-def test_fractional_step_in_an_object_store_or_history_is_refused(tmp_path: Path) -> None:
-    bad = write(tmp_path / "rows.jsonl", [{**ROWS[0], "step": 1.25}], None)
-    fsspec.filesystem("memory").pipe("/bucket/fractions/a.jsonl", bad.read_bytes())
-    with pytest.raises(CoevolveError, match=r"a\.jsonl: step: expected bigint, found 1\.25; fix the row"):
-        coevolve.signals("memory://bucket/fractions/*.jsonl")
-    good = write(tmp_path / "rows.parquet", ROWS, None)
-    with pytest.raises(CoevolveError, match=r"rows\.jsonl:1: step: expected bigint, found 1\.25; fix the line"):
-        coevolve.signals(good, history=bad)
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])

@@ -50,14 +50,6 @@ def test_instruction_never_reveals_a_lookup_result(candidates: list[Candidate]) 
             assert candidate.asks[-1] == [0, len(candidate.task.reference[0]) - 1]
 
 
-def test_provenance_leads_to_the_exploration(candidates: list[Candidate]) -> None:
-    for candidate in candidates:
-        assert candidate.task.provenance is not None
-        assert candidate.task.provenance.exploration_id
-        assert candidate.task.provenance.prompt_version
-        assert candidate.task.split == "synthesized"
-
-
 def synthesized(*calls: ToolCall) -> list[Candidate]:
     """The tasks that come of an exploration of these calls in the world of the first task."""
     session = WORLD.open()
@@ -85,10 +77,6 @@ def test_unneeded_calls_are_left_out() -> None:
     assert mail not in found.task.turns[0]
 
 
-def test_empty_exploration_gives_no_task() -> None:
-    assert synthesized() == []
-
-
 def test_name_found_by_a_lookup_is_described_by_its_field() -> None:
     mails = json.loads(json.dumps(_state(TASKS[0])["mail"]))
     subject, sender = next(
@@ -106,15 +94,6 @@ def test_name_found_by_a_lookup_is_described_by_its_field() -> None:
     assert [call.name for call in found.task.reference[0]] == [*(call.name for call in calls), "complete_task"]
     assert sender not in found.task.turns[0].split()
     assert re.search(f"(sender of|whoever wrote|whoever sent) the .*{subject}", found.task.turns[0])
-
-
-def test_ambiguous_object_is_not_asked_for() -> None:
-    contacts = _state(TASKS[0])["contacts"]
-    names = [contact["name"] for contact in contacts.values()]
-    twice = next(name for name in names if names.count(name) == 2)
-    key = next(key for key, contact in contacts.items() if contact["name"] == twice)
-    calls = [ToolCall("find_contact", {"name": twice}), ToolCall("block_contact", {"contact_id": key})]
-    assert synthesized(*calls) == []
 
 
 def _state(task: Task) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, MistralConfig, Qwen3Config
 
 from coevolve.core.errors import CoevolveError
 from coevolve.stages.train import shared_prefix
-from coevolve.stages.train.shared_prefix import WORTH, levels_of, share_prefixes, unshareable
+from coevolve.stages.train.shared_prefix import levels_of, share_prefixes, unshareable
 from tests.unit.stages.train.small import PARAMS, changed
 
 WORDS = 50
@@ -122,16 +122,6 @@ def test_segments_make_up_each_row(groups: list[list[int]], tools: int, seed: in
             parent = segment
         assert made == tokens
     assert sum(len(segment) for level in levels for segment in level.segments) <= sum(map(len, rows))
-
-
-def test_rows_without_a_common_prefix_are_one_plain_pass() -> None:
-    rows = rows_of([[5], [9]], tools=WORTH - 10, seed=3)
-    assert len(levels_of(rows)) == 1
-    model = tiny()
-    sizes = counted(model)
-    share_prefixes(model)
-    passed(model, *batch(rows, prompt=20))
-    assert len(sizes) == 1
 
 
 def test_on_request_sharing_needs_the_columns_to_keep() -> None:

@@ -4,7 +4,6 @@ import copy
 import json
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.expectations import Suites
-from coevolve.core.io import write_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.task import Task, ToolCall
 from coevolve.stages.validate.config import LIMITS, Validate
@@ -73,8 +71,6 @@ def test_a_reviewers_latest_decision_wins_and_one_rejection_is_enough(
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "expected a JSON object"),
-        ("7", "expected a JSON object"),
         ('{"decision": "reject"}', "task_id: Field required"),
         ('{"task_id": "a", "decision": "reword", "turns": ["b"]}', "decision: Input should be 'accept' or 'reject'"),
     ],
@@ -88,13 +84,6 @@ def test_a_malformed_decision_names_its_file_and_line(
         file.write(line + "\n")
     with pytest.raises(CoevolveError, match=f"^reviews/ada.jsonl:2: .*{message}"):
         rejected()
-
-
-def test_panel_task_is_quarantined() -> None:
-    found = judged([*GOOD[1:], *map(row, PANELS["test"][:64])])
-    assert [bad["row"] for bad in found.quarantine] == list(range(39, 39 + 64))
-    assert all(bad["expectations"] == ["is in no panel"] for bad in found.quarantine)
-    assert found.tasks == [*WORLD.tasks("seed")[1:40]]
 
 
 def changed(**fields: Any) -> dict[str, Any]:
@@ -140,7 +129,6 @@ def test_id_is_the_hash_of_its_own_content() -> None:
     ("rows", "name"),
     [
         (GOOD[:3], "tasks"),
-        ([], "tasks"),
         ([row | {"tags": ["one"]} for row in GOOD], "largest_family"),
     ],
 )  # fmt: skip
@@ -198,31 +186,6 @@ def test_value_on_a_limit_is_within_it(name: str, limit: float, critical: float 
         past = [value < bound if low else value > bound for bound in (limit, critical) if bound is not None]
         assert found.state == ("critical" if any(past[1:]) else "limit" if past[0] else "ok")
         assert (found.value, found.limit, found.critical) == (value, limit, critical)
-
-
-ANY = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.just("\ud800\x00"),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*GOOD[0], "x"]), inner, max_size=4),
-    max_leaves=9,
-)
-
-
-@settings(max_examples=3)
-@given(st.lists(ANY, min_size=1, max_size=9))
-def test_any_json_value_is_quarantined_without_stopping(rows: list[Any]) -> None:
-    strange = [
-        *rows,
-        {**GOOD[0], "task_id": []},
-        changed(turns=["\ud800"]),
-        changed(schema_version=10**400),
-        changed(world=[]),
-    ]
-    with TemporaryDirectory() as folder:
-        found = judged([*GOOD, *strange], Path(folder) / "docs")
-        write_jsonl(Path(folder) / "quarantine.jsonl", found.quarantine)
-        assert len((Path(folder) / "quarantine.jsonl").read_bytes().splitlines()) == len(strange)
-    assert [task.task_id for task in found.tasks] == [row["task_id"] for row in GOOD]
-    assert [row["row"] for row in found.quarantine] == list(range(40, 40 + len(strange)))
 
 
 def test_data_docs_escape_hostile_texts(tmp_path: Path) -> None:

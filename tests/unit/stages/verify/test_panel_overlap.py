@@ -40,11 +40,9 @@ def shifted(start: int) -> Callable[[str], str]:
 
 TRICKS: dict[str, Callable[[str], str]] = {
     "as it is": lambda text: text,
-    "capitals": str.upper,
     "zero width in words": "\u200b".join,
     "mathematical": shifted(0x1D41A),
     "accents": lambda text: "".join(c + "\u0301" if c in "aeiou" else c for c in text),
-    "other spaces": lambda text: text.replace(" ", " \u3000\u00a0\n\t "),
     "dots between": lambda text: ".".join(text),
     "words around": lambda text: f"{AROUND} {text} {AROUND}",
     "words around, disguised": lambda text: f"{AROUND} {shifted(0x1D41A)(text)} {AROUND}",

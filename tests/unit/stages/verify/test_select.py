@@ -156,6 +156,3 @@ def test_selection_keeps_the_wanted_number_and_every_family_with_room(
     assert len(kept(selected)) == min(keep, len(found))
     if round(keep * variety) >= len(set(families)):
         assert {task.family for verdict, task in selected if verdict.accepted and task} == set(families)
-
-
-varieties = st.sampled_from([0.0, 0.25, 0.3, 0.5, 1.0])

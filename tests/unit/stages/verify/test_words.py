@@ -1,11 +1,9 @@
 """The gate `words_match`: instructions that ask for something else than their reference does."""
 
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
 from functools import cache
-from itertools import pairwise
 
 import pytest
 
@@ -14,7 +12,6 @@ from coevolve.core.records import Candidate, Gate, Verdict
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.chains import replay
 from coevolve.environments.knowledge import learn
-from coevolve.environments.methods import MethodEnvironment, Question
 from coevolve.environments.registry import make
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
@@ -24,6 +21,7 @@ from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import unchecked, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.words import Played, words_match
+from tests.unit.environments.helpdesk import Helpdesk
 from tests.unit.stages.train.small import PARAMS, WORLD
 
 DONE = ToolCall("complete_task", {})
@@ -74,34 +72,6 @@ def test_synthesized_instructions_pass(made: list[Candidate]) -> None:
     assert [found for one in [*made, *asking_nothing] if (found := reason(one))] == []
 
 
-def test_instruction_of_another_chain_is_rejected(made: list[Candidate]) -> None:
-    """Each candidate gets the instruction of its neighbour, which asks for something else."""
-    values = not world_of(made[0].task.environment).phrasebook.actions
-    swapped, passed = 0, []
-    for one, other in pairwise(made):
-        old = one.task
-        task = Task.create(old.environment, old.split, other.task.turns, old.world, old.reference)
-        if old.calls != other.task.calls:
-            swapped += 1
-            gate = outcome(Candidate("x", task, one.asks), values)
-            unknown = values and gate.passed is None  # neither words nor calls have a value
-            passed += [] if gate.passed is False or unknown else [(other.task.turns, old.calls)]
-    assert swapped >= 40 and passed == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "add party on tuesday",  # another value
-        "please do not add party on monday",
-        "add workshop on monday",  # another thing
-        "add party on monday and lock the wallet app",  # more
-    ],
-)
-def test_corrupted_phrase_is_rejected(text: str) -> None:
-    assert reason(party(text)) and not reason(party("please add party on monday"))
-
-
 @pytest.mark.parametrize("values", [False, True])
 def test_free_words_must_name_the_values_and_no_other(values: bool) -> None:
     right, wrong = "i'd like a party in my planner for monday", "i'd like a party in my planner for tuesday"
@@ -126,44 +96,22 @@ def test_phrases_in_a_models_own_spelling_are_checked_and_other_words_are_not(te
     assert gate.passed is passed and bool(gate.reason) == (passed is not True)
 
 
-class Lamp:
-    def __init__(self, lit: bool) -> None:
-        self.lit = lit
-
-    def toggle(self) -> str:
-        """Switch the lamp."""
-        self.lit = not self.lit
-        return "done"
-
-    def dim(self, level: int) -> str:
-        """Dim the lamp."""
-        self.lit = level > 0
-        return "done"
-
-
-class Lamps(MethodEnvironment):
-    name, simulator = "lamps", Lamp
-
-    def questions(self, split: str) -> Iterator[Question]:
-        if split == "seed":
-            yield "make it bright", {"lit": False}, [ToolCall("toggle")]
-            yield "make it bright, like a 3", {"lit": False}, [ToolCall("toggle")]
-            yield "dim it to 7", {"lit": False}, [ToolCall("dim", {"level": 7})]
-
-
 def test_values_stay_unchecked_if_words_and_calls_have_none() -> None:
-    world = Lamps()
-    dark = Task.create("lamps", "x", ["it is too dark in this room"], {"lit": False}, [[ToolCall("toggle")]])
-    with closing(world.open()) as session:
-        gates = [
-            words_match(world, session, Candidate("c", task, []), Played(*replay(session, task)), values=True)
-            for task in (dark, *world.tasks("seed"))
-        ]
-    assert [gate.passed for gate in gates] == [None, True, False, True]
-    assert gates[0].reason == "its words and the calls that they must name have no names or numbers to compare"
-    assert "the words for its reference are 'make it bright'" in gates[2].reason
-    verdict = Verdict("c", "t", True, [gates[0]])
-    assert unchecked([verdict]) == {"words_match": 1}
+    world = Helpdesk()
+    known = next(task for task in world.tasks("seed") if task.tools == ["escalate"])
+
+    def gate(words: str, calls: list[ToolCall]) -> Gate:
+        task = Task.create("helpdesk", "x", [words], known.world, [calls])
+        with closing(world.open()) as session:
+            return words_match(world, session, Candidate("c", task, []), Played(*replay(session, task)), values=True)
+
+    idle = gate("who is there for me", [ToolCall("list_agents")])
+    assert idle.passed is None
+    assert idle.reason == "its words and the calls that they must name have no names or numbers to compare"
+    assert gate(known.turns[0], known.calls).passed is True
+    longer = gate(f"{known.turns[0]}, like a 3", known.calls)
+    assert longer.passed is False and f"the words for its reference are '{known.turns[0]}'" in longer.reason
+    assert unchecked([Verdict("c", "t", True, [idle])]) == {"words_match": 1}
 
 
 @pytest.mark.parametrize("text", ["add party on monday", "add party on monday and cancel the yoga"])
