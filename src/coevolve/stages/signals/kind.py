@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from coevolve.stages.signals.config import Signals
-
-if TYPE_CHECKING:
-    from coevolve.stages.signals.table import Table, Visit
+from coevolve.stages.signals.table import Table, Visit
 
 EXAMPLES = 8  # most trajectories of a signal: at most half failed, at most half passed
 GROUPS = 16  # most groups or window positions in a signal's evidence
@@ -30,7 +28,7 @@ class Firing:
 class TaskRule(Protocol):
     """A fold over the visits of a task, including those of history. Only current visits fire."""
 
-    def see(self, visit: "Visit") -> None:
+    def see(self, visit: Visit) -> None:
         """Take the next visit, in order of iteration and step."""
         ...
 
@@ -50,7 +48,7 @@ class Kind:
     meaning: str
     condition: str
     of_task: Callable[[Signals], TaskRule] | None = None
-    of_table: "Callable[[Table, Signals], Iterable[Firing]] | None" = None
+    of_table: Callable[[Table, Signals], Iterable[Firing]] | None = None
 
 
 def examples(failed: list[str], passed: list[str]) -> list[str]:
@@ -58,6 +56,6 @@ def examples(failed: list[str], passed: list[str]) -> list[str]:
     return [*failed[: EXAMPLES // 2], *passed[: EXAMPLES // 2]]
 
 
-def moment(visit: "Visit") -> list[int]:
+def moment(visit: Visit) -> list[int]:
     """The iteration and the step of a visit."""
     return [visit.attempt.iteration, visit.attempt.step]
