@@ -25,3 +25,13 @@ def test_static_imports_include_all_modules_loaded_at_run_time() -> None:
         start = STAGES / stage / "stage.py"
         loaded = {str(Path(file).relative_to(SOURCE)) for file in files if Path(file).name != "__init__.py"}
         assert loaded - {str(start.relative_to(SOURCE))} <= closure(start, without=())
+
+
+def test_commands_load_no_package_of_an_extra_before_they_run() -> None:
+    """Then each explains itself in a base installation, and `pin` comes before torch."""
+    program = (
+        "import sys\nfrom coevolve.cli import COMMANDS, module\nfor name in COMMANDS: module(name)\n"
+        "print(*{name.split('.')[0] for name in sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & {"torch", "transformers", "dvc", "mlflow", "great_expectations", "altair"}

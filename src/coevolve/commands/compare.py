@@ -6,18 +6,29 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from coevolve.commands.options import FILE
 from coevolve.core.errors import CoevolveError, first_line
+from coevolve.core.hashing import policy_hash
+from coevolve.core.io import parse, parse_jsonl, write_text
+from coevolve.core.outcomes import OUTCOMES, Outcome
+from coevolve.core.paths import Paths
+from coevolve.core.stage_seconds import seconds
+from coevolve.core.task import Task
+from coevolve.core.text_table import text_table
 from coevolve.core.untrusted import one_line
-
-if TYPE_CHECKING:
-    from dvc.api import DVCFileSystem
-    from rich.table import Table
-
-    from coevolve.core.outcomes import Outcome
-    from coevolve.lineage.comparison import Side
+from coevolve.core.yaml_files import read_yaml
+from coevolve.lineage.comparison import Side, differences, gains, history, partly
+from coevolve.stages.evaluate.config import Evaluate
+from coevolve.stages.report.run_summary import SUMMARY, Summary
+from coevolve.stages.report.tables import number
+from coevolve.tracking.journal import POLICY
+from coevolve.tracking.mlflow_sink import store
 
 HELP = """
 A SIDE names a policy:
@@ -47,8 +58,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from rich.console import Console
-
     sides = [_side(name) for name in args.sides] if args.sides else [_side("0"), _side(WORKSPACE)]
     if len(sides) < 2:
         sides.insert(0, _side("0"))
@@ -56,24 +65,14 @@ def run(args: argparse.Namespace) -> int:
     for part in tables(sides):
         console.print(part)
     if args.html:
-        from coevolve.core.io import write_text
-
         write_text(args.html, console.export_html())
         print(f"wrote {args.html}")
     return 0
 
 
-def _side(text: str) -> "Side":
+def _side(text: str) -> Side:
     """The policy that ``text`` names."""
     from dvc.api import DVCFileSystem
-
-    from coevolve.core.io import parse, parse_jsonl
-    from coevolve.core.outcomes import OUTCOMES, Outcome
-    from coevolve.core.paths import Paths
-    from coevolve.core.stage_seconds import seconds
-    from coevolve.core.yaml_files import read_yaml
-    from coevolve.lineage.comparison import Side
-    from coevolve.stages.report.run_summary import SUMMARY, Summary
 
     revision, t, digest = _parsed(text)
     try:
@@ -103,10 +102,8 @@ def _side(text: str) -> "Side":
     return Side(f"{revision}:{t}", t, params, summary, outcomes, took, _words(files, outcomes), world)
 
 
-def _hash(files: "DVCFileSystem", revision: str, policy: Path) -> str:
+def _hash(files: Any, revision: str, policy: Path) -> str:
     """The ``policy_hash`` of a policy. Of the files of a revision, DVC knows the hashes without fetching them."""
-    from coevolve.core.hashing import policy_hash
-
     if revision == WORKSPACE:
         return policy_hash(policy)
     digest = hashlib.md5(usedforsecurity=False)
@@ -115,12 +112,8 @@ def _hash(files: "DVCFileSystem", revision: str, policy: Path) -> str:
     return digest.hexdigest()
 
 
-def _words(files: "DVCFileSystem", outcomes: Sequence["Outcome"]) -> dict[str, str]:
+def _words(files: Any, outcomes: Sequence[Outcome]) -> dict[str, str]:
     """The instructions of the played tasks by id, as far as the panels' files are in DVC's cache."""
-    from coevolve.core.io import parse_jsonl
-    from coevolve.core.paths import Paths
-    from coevolve.core.task import Task
-
     words = {}
     for panel in dict.fromkeys(outcome.panel.partition(".")[0] for outcome in outcomes):
         with suppress(FileNotFoundError):
@@ -148,9 +141,6 @@ def _version(number: str) -> tuple[str, int, str]:
     import mlflow
     from mlflow.exceptions import MlflowException
 
-    from coevolve.tracking.journal import POLICY
-    from coevolve.tracking.mlflow_sink import store
-
     mlflow.set_tracking_uri(store())
     try:
         tags = mlflow.MlflowClient().get_model_version(POLICY, number).tags
@@ -159,12 +149,8 @@ def _version(number: str) -> tuple[str, int, str]:
     return tags["coevolve.experiment"], int(tags["coevolve.iteration"]), tags["dvc.hash"]
 
 
-def tables(sides: Sequence["Side"]) -> list[Any]:
+def tables(sides: Sequence[Side]) -> list[Any]:
     """The printed tables and lines: which tasks the policies solve and lost, then how they were made at what cost."""
-    from coevolve.core.text_table import text_table
-    from coevolve.lineage.comparison import differences, history
-    from coevolve.stages.report.tables import number
-
     names = [side.name for side in sides]
     settings = [[key, *map(str, values)] for key, values in differences(sides).items()]
     histories = [history(side) for side in sides]
@@ -194,14 +180,8 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
     ]
 
 
-def _gains(base: "Side", side: "Side", lost: list[str]) -> "Table":
+def _gains(base: Side, side: Side, lost: list[str]) -> Table:
     """The gain of ``side`` over ``base`` on each panel. Lines about the tasks that it lost are added to ``lost``."""
-    from rich.markup import escape
-
-    from coevolve.core.text_table import text_table
-    from coevolve.lineage.comparison import gains, partly
-    from coevolve.stages.evaluate.config import Evaluate
-
     config = Evaluate(panels=None, tasks=1, samples=1, temperature=0.0, bootstrap=2000, confidence=0.95)
     words = {**base.words, **side.words}
     rows = []

@@ -13,10 +13,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from coevolve.commands.options import typed
+from coevolve.core.arithmetic import CHOICE, NATIVE, VARIABLES, able, in_effect
 from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis, judged
 from coevolve.core.errors import CoevolveError, first_line, install
+from coevolve.core.paths import Paths
+from coevolve.core.processes import available
+from coevolve.core.ray_cluster import HERE, cluster
 from coevolve.core.untrusted import without_secrets
+from coevolve.environments.registry import make, names
+from coevolve.policies.agent_prompt import Renderer, check_template
+from coevolve.policies.pretrained import directory, download, named, resolve
+from coevolve.policies.vllm_engine import obstacle, remedy, version
+from coevolve.rollout import Limits
 from coevolve.stages.schema import Params, load
+from coevolve.stages.train.chat_template import diagnose, load_tokenizer
+from coevolve.tracking.mlflow_sink import store
 
 HELP = """
 Prints a line per check with one of three states, and below a problem the command that fixes it:
@@ -56,10 +67,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _template(model: str, params: Params) -> Iterator[Diagnosis]:
-    from coevolve.environments.registry import make
-    from coevolve.rollout import Limits
-    from coevolve.stages.train.chat_template import diagnose, load_tokenizer
-
     environment, limits = make(params.environment), Limits.of(params.policy)
     yield from diagnose(load_tokenizer(model), params.policy.template, environment, params.tasks.split, limits)
 
@@ -119,8 +126,6 @@ def _torch(params: Params) -> Iterator[Diagnosis]:
 
 
 def _arithmetic(params: Params) -> Iterator[Diagnosis]:
-    from coevolve.core.arithmetic import CHOICE, NATIVE, VARIABLES, able, in_effect
-
     found = in_effect()
     theirs = [CHOICE] if os.environ.get(CHOICE) == NATIVE else []
     theirs += [name for name, value in VARIABLES.items() if os.environ.get(name, value) != value]
@@ -136,8 +141,6 @@ def _arithmetic(params: Params) -> Iterator[Diagnosis]:
 
 
 def _packages(params: Params) -> Iterator[Diagnosis]:
-    from coevolve.policies.vllm_engine import obstacle, remedy, version
-
     names = ("transformers", "trl", "peft", "accelerate", "mlflow", "dvc", "great-expectations")
     yield Diagnosis("packages", WORKS, ", ".join(f"{name} {_version(name)}" for name in names))
     lack = obstacle()
@@ -153,9 +156,6 @@ def _packages(params: Params) -> Iterator[Diagnosis]:
 
 
 def _compute(params: Params) -> Iterator[Diagnosis]:
-    from coevolve.core.processes import available
-    from coevolve.core.ray_cluster import HERE, cluster
-
     config, version = params.compute, _version("ray")
     if config.engine == "local":
         yield Diagnosis("compute", WORKS, f"local: up to {available()} processes on this machine")
@@ -167,8 +167,6 @@ def _compute(params: Params) -> Iterator[Diagnosis]:
 
 
 def _environments(params: Params) -> Iterator[Diagnosis]:
-    from coevolve.environments.registry import make, names
-
     absent = []
     for name in dict.fromkeys([*names(), params.environment]):
         found = Diagnosis("environment", WORKS, "")
@@ -184,8 +182,6 @@ def _environments(params: Params) -> Iterator[Diagnosis]:
 
 
 def _model(params: Params) -> Iterator[Diagnosis]:
-    from coevolve.policies.pretrained import directory, download
-
     model = params.base.model
     if model != "tiny":
         found = directory(model) or download(model, params.base.revision, look=True)
@@ -194,9 +190,6 @@ def _model(params: Params) -> Iterator[Diagnosis]:
 
 
 def _policy(params: Params) -> Iterator[Diagnosis]:
-    from coevolve.core.paths import Paths
-    from coevolve.policies.pretrained import named, resolve
-
     folder, asked = Paths.base, params.base.model
     if not folder.is_dir():
         yield Diagnosis("policy", ABSENT, f"{folder} does not exist yet", "dvc repro base")
@@ -212,9 +205,6 @@ def _policy(params: Params) -> Iterator[Diagnosis]:
 def _prompt(params: Params, model: Path) -> Diagnosis:
     """Check that a first prompt with the tools of the environment leaves room for replies."""
     from transformers import AutoConfig, AutoTokenizer
-
-    from coevolve.environments.registry import make
-    from coevolve.policies.agent_prompt import Renderer, check_template
 
     tokenizer = AutoTokenizer.from_pretrained(str(model))
     check_template(tokenizer, str(model))
@@ -233,7 +223,7 @@ def _prompt(params: Params, model: Path) -> Diagnosis:
 
 
 def _endpoint(params: Params) -> Iterator[Diagnosis]:
-    from coevolve.endpoint.transport import Transport, key_of
+    from coevolve.endpoint.transport import Transport, key_of  # takes half a second
 
     config, asked = params.endpoint, params.endpoint.model
     roles = (params.explore.explorer, params.synthesize.synthesizer)
@@ -251,8 +241,6 @@ def _endpoint(params: Params) -> Iterator[Diagnosis]:
 
 
 def _mlflow(params: Params) -> Iterator[Diagnosis]:
-    from coevolve.tracking.mlflow_sink import store
-
     if params.tracking.mlflow == "disabled":
         return
     shown = without_secrets(store())

@@ -8,10 +8,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from coevolve.audit.checks import CHECKS
+from coevolve.audit.finding import SEVERITIES, chosen, finding, place, write
+from coevolve.audit.subject import Subject
 from coevolve.commands.options import DIR, FILE, actions
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import count, port
 from coevolve.core.terminal import plain
+from coevolve.environments import template
+from coevolve.environments.environment import quarantined
+from coevolve.environments.hosted import Hosted, cache
+from coevolve.environments.manner import manner_of
+from coevolve.environments.openenv import HOSTED
+from coevolve.environments.registry import make, maker, names, opened
+from coevolve.environments.tool_schema import tool_schema
+from coevolve.environments.worker_process import SOURCE
 
 CHECK = """
 Checks whether an environment keeps the contract and is fit for training. Among other questions:
@@ -55,6 +66,8 @@ ACTIONS = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parsers = actions(parser, ACTIONS, {"check": CHECK, "serve": SERVE})
+    for action, act in zip(ACTIONS, (_list, _install, _new, _phrases, _show, _check, _serve), strict=True):
+        parsers[action].set_defaults(act=act)
     known = "an environment: a name that `coevolve env list` prints, or FILE.py:CLASS"
     for action in ("install", "phrases", "show", "check", "serve"):
         parsers[action].add_argument("name", help=known)
@@ -79,21 +92,11 @@ def _line(text: object) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    run_action = {
-        "list": _list,
-        "install": _install,
-        "new": _new,
-        "phrases": _phrases,
-        "show": _show,
-        "check": _check,
-        "serve": _serve,
-    }[args.action]
-    return run_action(args)
+    code: int = args.act(args)
+    return code
 
 
 def _list(args: argparse.Namespace) -> int:
-    from coevolve.environments.registry import make, names
-
     for name in names():
         try:
             shown = make(name).fingerprint
@@ -106,9 +109,6 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _install(args: argparse.Namespace) -> int:
-    from coevolve.environments.hosted import Hosted
-    from coevolve.environments.registry import make, maker
-
     made = maker(args.name)
     if isinstance(made, Hosted):
         made.install()
@@ -119,19 +119,14 @@ def _install(args: argparse.Namespace) -> int:
 
 
 def _new(args: argparse.Namespace) -> int:
-    from coevolve.environments.template import write
-
     folder = args.out or Path(args.name)
-    for file in write(args.name, folder):
+    for file in template.write(args.name, folder):
         print(file)
     print(f"next: `cd {folder}`, then `coevolve env check {args.name}`; the module's comments say what to change")
     return 0
 
 
 def _phrases(args: argparse.Namespace) -> int:
-    from coevolve.environments.manner import manner_of
-    from coevolve.environments.registry import opened
-
     environment = opened(args.name)
     manner = manner_of(environment)
     book = manner.book
@@ -149,9 +144,6 @@ def _phrases(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from coevolve.environments.environment import quarantined
-    from coevolve.environments.registry import opened
-
     environment = opened(args.name)
     print(_line(f"{environment.name}, {environment.fingerprint}"))
     for split in ("seed", *environment.panels):
@@ -172,8 +164,6 @@ def _show(args: argparse.Namespace) -> int:
 
 def _arguments(function: Mapping[str, Any]) -> str:
     """The arguments of a tool with their types; those that may be left out are in brackets."""
-    from coevolve.environments.tool_schema import tool_schema
-
     schema = tool_schema(function)
     flat = schema.flat()
     kinds = {name: schema.flat(part).get("type") for name, part in flat["properties"].items()}
@@ -182,10 +172,6 @@ def _arguments(function: Mapping[str, Any]) -> str:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from coevolve.audit.checks import CHECKS
-    from coevolve.audit.finding import SEVERITIES, chosen, finding, place, write
-    from coevolve.audit.subject import Subject
-    from coevolve.environments.registry import opened
 
     environment, found = opened(args.name), []
     print(_line(f"{environment.name}, {environment.fingerprint}"))
@@ -204,11 +190,6 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from coevolve.environments.hosted import cache
-    from coevolve.environments.openenv import HOSTED
-    from coevolve.environments.registry import make
-    from coevolve.environments.worker_process import SOURCE
-
     make(args.name)
     if not HOSTED.installed():
         raise CoevolveError("serving needs OpenEnv's packages; run `coevolve env install openenv`")

@@ -8,21 +8,38 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 from coevolve.commands.options import ENVIRONMENT, FILE
+from coevolve.core.arithmetic import in_effect
+from coevolve.core.code_closure import code_of
 from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
+from coevolve.core.io import write_jsonl
 from coevolve.core.numeric_options import count, not_negative, positive, whole
+from coevolve.core.outcomes import Outcome, by_task, passes, unread
+from coevolve.core.pass_at_k import depths
+from coevolve.core.scratch import claim, scratch
+from coevolve.core.statistics import bootstrap
+from coevolve.core.task import Task
 from coevolve.core.terminal import plain
-
-if TYPE_CHECKING:
-    from coevolve.core.outcomes import Outcome
-    from coevolve.core.task import Task
-    from coevolve.endpoint.client import Endpoint
-    from coevolve.environments.environment import Environment
-    from coevolve.policies.policy import Policy
-    from coevolve.policies.replicas import Replicas
-    from coevolve.stages.evaluate.config import Evaluate
+from coevolve.core.text_table import text_table
+from coevolve.core.trajectories import StopReason
+from coevolve.core.yaml_files import validated
+from coevolve.endpoint.client import Endpoint, open_endpoint
+from coevolve.endpoint.config import EndpointSection
+from coevolve.environments.environment import Environment, quarantined
+from coevolve.environments.registry import make
+from coevolve.policies.endpoint_policy import EndpointPolicy
+from coevolve.policies.loading import open_model
+from coevolve.policies.policy import Policy
+from coevolve.policies.pretrained import contents, resolve
+from coevolve.policies.replicas import Replicas
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits
+from coevolve.stages.evaluate.config import Evaluate
+from coevolve.stages.evaluate.evaluation import evaluate, left_out
 
 HELP = """
   coevolve evaluate --environment bfcl --policy policies/base --split test
@@ -84,15 +101,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.core.io import write_jsonl
-    from coevolve.core.outcomes import unread
-    from coevolve.core.trajectories import StopReason
-    from coevolve.environments.environment import quarantined
-    from coevolve.environments.registry import make
-    from coevolve.rollout import Limits
-    from coevolve.stages.evaluate.config import Evaluate
-    from coevolve.stages.evaluate.evaluation import evaluate, left_out
-
     if args.samples > 1 and args.temperature == 0.0:
         raise CoevolveError(
             "--samples: at temperature 0 all episodes of a task are the same; set --temperature too, for example to 1"
@@ -140,14 +148,9 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _kept(
-    args: argparse.Namespace, environment: "Environment", splits: Mapping[str, Sequence["Task"]]
+    args: argparse.Namespace, environment: Environment, splits: Mapping[str, Sequence[Task]]
 ) -> Iterator[Path | None]:
     """The folder that holds a model directory's episodes until all are played. None for a served model: its log holds them."""
-    from coevolve.core.arithmetic import in_effect
-    from coevolve.core.code_closure import code_of
-    from coevolve.core.hashing import content_hash
-    from coevolve.core.scratch import claim, scratch
-    from coevolve.policies.pretrained import contents, resolve
 
     if not Path(args.policy).is_dir():
         yield None
@@ -163,20 +166,11 @@ def _kept(
 
 
 @contextmanager
-def _opened(
-    args: argparse.Namespace, environment: "Environment"
-) -> Iterator[tuple["Policy | Replicas", "Endpoint | None"]]:
+def _opened(args: argparse.Namespace, environment: Environment) -> Iterator[tuple[Policy | Replicas, Endpoint | None]]:
     """The policy, and the server that it asks, if it asks one."""
     if args.policy == "reference":
-        from coevolve.policies.scripted_policy import ReferencePolicy
-
         yield ReferencePolicy(environment, parallel=True), None
     elif args.policy == "endpoint":
-        from coevolve.core.yaml_files import validated
-        from coevolve.endpoint.client import open_endpoint
-        from coevolve.endpoint.config import EndpointSection
-        from coevolve.policies.endpoint_policy import EndpointPolicy
-
         given = {name: value for name, value in vars(args).items() if name in EndpointSection.model_fields}
         log = args.log or Path(tempfile.mkdtemp(prefix="coevolve-")) / "requests.jsonl"
         endpoint = open_endpoint(validated(EndpointSection, given, "endpoint"), log)
@@ -186,9 +180,6 @@ def _opened(
             endpoint.close()
             print(f"{endpoint.spend}; requests and replies: {log}")
     elif Path(args.policy).is_dir():
-        from coevolve.policies.loading import open_model
-        from coevolve.policies.replicas import Replicas
-
         policy = open_model(Path(args.policy), args.threads, args.dtype, args.temperature, {})
         with policy if isinstance(policy, Replicas) else nullcontext():
             yield policy, None
@@ -198,15 +189,8 @@ def _opened(
         )
 
 
-def show(split: str, outcomes: Sequence["Outcome"], bad: set[str], config: "Evaluate", seed: int) -> None:
+def show(split: str, outcomes: Sequence[Outcome], bad: set[str], config: Evaluate, seed: int) -> None:
     """Print success by category; ``bad`` are tasks with a known mistake."""
-    from rich.console import Console
-
-    from coevolve.core.outcomes import by_task, passes
-    from coevolve.core.pass_at_k import depths
-    from coevolve.core.statistics import bootstrap
-    from coevolve.core.text_table import text_table
-
     strict = any("strict" in outcome.checks for outcome in outcomes)
     several = [f"pass{sign}{k}" for sign in "@^" for k in depths(config.samples)]
     rows, figures = [], []
@@ -238,7 +222,7 @@ def _figure(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-def costs(outcomes: Sequence["Outcome"], seconds: float, dollars: float) -> str:
+def costs(outcomes: Sequence[Outcome], seconds: float, dollars: float) -> str:
     """The cost of each success, failures included: tokens of the agent, wall time, and USD if prices are known."""
     solved = sum(outcome.success for outcome in outcomes)
     tokens = sum(outcome.tokens for outcome in outcomes)
@@ -248,7 +232,7 @@ def costs(outcomes: Sequence["Outcome"], seconds: float, dollars: float) -> str:
     return f"each success took {tokens / solved:,.0f} tokens, {seconds / solved:,.2f} s{money}"
 
 
-def _scenarios(outcomes: Sequence["Outcome"], groups: Mapping[str, str]) -> float:
+def _scenarios(outcomes: Sequence[Outcome], groups: Mapping[str, str]) -> float:
     """The share of scenarios in which every task succeeds: AppWorld's SGC."""
     least: dict[str, bool] = {}
     for outcome in outcomes:

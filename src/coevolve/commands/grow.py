@@ -5,7 +5,10 @@ from typing import Any
 
 from coevolve.commands.options import DIR, ENVIRONMENT, FILE, WORDS
 from coevolve.core.numeric_options import count, whole
+from coevolve.core.terminal import plain
+from coevolve.rollouts.grown_tasks import grow
 from coevolve.rollouts.rollout_formats import AUTO, FORMATS, listed
+from coevolve.stages.verify.candidates import by_name
 
 HELP = f"""
   coevolve grow outputs/completions --environment miniworld --count 20 --out grown
@@ -51,10 +54,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.core.terminal import plain
-    from coevolve.rollouts.grown_tasks import grow
-    from coevolve.stages.verify.candidates import by_name
-
     given = {
         name: value for name, value in vars(args).items() if name not in ("command", "panel") and value is not None
     }

@@ -6,7 +6,10 @@ from pathlib import Path
 from coevolve.commands.options import FILE
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import share
-from coevolve.rollouts.rollout_formats import FORMATS, listed
+from coevolve.core.trajectories import stream_trajectories
+from coevolve.rollouts.foreign_trajectories import RolloutAccount, named_or_opening, trajectories
+from coevolve.rollouts.rollout_formats import FORMATS, listed, read_rollouts, rollout_files
+from coevolve.rollouts.rollout_row import Options
 
 HELP = f"""
   coevolve import messages chats.jsonl --out trajectories.parquet  # episodes as chat messages
@@ -43,11 +46,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.core.trajectories import stream_trajectories
-    from coevolve.rollouts.foreign_trajectories import RolloutAccount, named_or_opening, trajectories
-    from coevolve.rollouts.rollout_formats import read_rollouts, rollout_files
-    from coevolve.rollouts.rollout_row import Options
-
     if args.score is not None and args.kind != "messages":
         raise CoevolveError("--score: works only with messages")
     rows, files = rollout_files(args.source, "coevolve" if args.kind == "messages" else args.kind)

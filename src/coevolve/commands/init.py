@@ -13,14 +13,20 @@ from contextlib import chdir
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coevolve.commands.options import DIR
+from coevolve.commands.profile import ADDED, apply, change
 from coevolve.core.errors import CoevolveError, install
+from coevolve.core.io import write_text
+from coevolve.core.resources import resource
 from coevolve.core.terminal import plain
-
-if TYPE_CHECKING:
-    from coevolve.environments.environment import Environment
+from coevolve.environments.environment import Environment
+from coevolve.environments.registry import opened
+from coevolve.environments.template import check_new, declare
+from coevolve.policies.pretrained import directory, is_path
+from coevolve.stages.schema import load
+from coevolve.stages.warm.config import Warm
 
 HELP = """
 Makes the folder DIR with params.yaml (the keys that you decide), dvc.yaml (the loop; no need to edit it), .gitignore, a
@@ -37,7 +43,6 @@ WARM_STEPS = 100  # most steps in which the tiny policy learns a user's own tool
 WHY = "most supervised steps on your references; warm.until (0.5) ends them"
 MOST = 256  # tasks of an environment that a new project starts from
 FIRST = ("", "seed", "iterations", "warm", "train", "verify", "grpo")  # "" is the comment that opens the file
-HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 FILES = ("reviews/README.md", ".gitignore", ".dvcignore")  # a project and the repository have the same copies
 
 
@@ -53,8 +58,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.environments.template import check_new
-
     folder: Path = args.folder
     check_new(folder)
     _tools()
@@ -80,11 +83,8 @@ def _tools() -> None:
             )
 
 
-def _environment(given: str, project: Path) -> "Environment":
+def _environment(given: str, project: Path) -> Environment:
     """The environment. If ``given`` is FILE.py:CLASS, copy the file into ``project``."""
-    from coevolve.environments.registry import opened
-    from coevolve.environments.template import declare
-
     path, _, maker = given.partition(":")
     if not path.endswith(".py"):
         return opened(given)
@@ -105,34 +105,12 @@ def _environment(given: str, project: Path) -> "Environment":
 
 def _model(given: str | None) -> str | None:
     """The value of base.model for ``given``: a hub name or `tiny` unchanged, a directory as an absolute path."""
-    from coevolve.policies.pretrained import is_path
-
-    if given is None:
-        return None
-    if given.endswith(".gguf"):
-        raise CoevolveError(
-            f"--model {given}: expected a model directory; open the file with transformers' `from_pretrained(DIR, gguf_file=...)` "
-            "and save the model and its tokenizer into a directory"
-        )
-    if HUB_NAME.fullmatch(given) and not is_path(given) and not Path(given).exists():
+    if given is None or not (is_path(given) or Path(given).exists()):
         return given
-    model = Path(given).expanduser().resolve()
-    if not model.is_dir():
-        raise CoevolveError(
-            f"--model {given}: no such directory {model}; expected a model directory or a name on the hub"
-        )
-    if not (model / "config.json").is_file():
-        raise CoevolveError(f"--model {given}: {model} is not a model directory: config.json is missing")
-    return str(model)
+    return str(directory(str(Path(given).expanduser().resolve())))
 
 
-def _write(project: Path, environment: "Environment", args: argparse.Namespace) -> None:
-    from coevolve.commands.profile import ADDED, apply, change
-    from coevolve.core.io import write_text
-    from coevolve.core.resources import resource
-    from coevolve.stages.schema import load
-    from coevolve.stages.warm.config import Warm
-
+def _write(project: Path, environment: Environment, args: argparse.Namespace) -> None:
     for name in FILES:
         write_text(project / name, resource(name).read_text(encoding="utf-8"))
     write_text(project / "dvc.yaml", pipeline(resource("dvc.yaml").read_text(encoding="utf-8")))
@@ -161,10 +139,8 @@ def _write(project: Path, environment: "Environment", args: argparse.Namespace) 
     write_text(project / "README.md", readme.format(environment=environment.name))
 
 
-def needed(environment: "Environment", own: bool) -> dict[str, Any]:
+def needed(environment: Environment, own: bool) -> dict[str, Any]:
     """The values that fit ``environment``: a panel and rules for its words; if it is ``own``, also tasks and `train.keep_base`."""
-    from coevolve.environments.environment import Environment
-
     kind = type(environment)
     known = environment.phrasebook.actions or (kind.reading, kind.meaning) != (Environment.reading, Environment.meaning)
     values: dict[str, Any] = {"verify.words": "language" if known else "values"}
@@ -215,9 +191,6 @@ HEAD = """\
 
 def _version(project: Path, folder: Path) -> None:
     """Set up git and DVC in ``project``. Inside a git repository, set up DVC only."""
-    from coevolve.core.io import write_text
-    from coevolve.core.resources import resource
-
     inside = _call(["git", "rev-parse", "--show-toplevel"], folder.resolve().parent, check=False).returncode == 0
     if not inside:
         _call(["git", "init", "-q"], project)

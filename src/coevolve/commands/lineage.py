@@ -3,6 +3,15 @@
 import argparse
 from typing import Any
 
+from rich.console import Console
+from rich.markup import escape
+from rich.tree import Tree
+
+from coevolve.core.io import read_tasks
+from coevolve.core.paths import Paths
+from coevolve.core.terminal import plain
+from coevolve.lineage.ancestry import Node, iterations, mixed, of_policy, of_task
+
 LISTED = 20  # tasks to show if the user names none
 
 HELP = """
@@ -22,12 +31,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.name is None:
         return _list()
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.tree import Tree
-
-    from coevolve.core.terminal import plain
-    from coevolve.lineage.ancestry import Node, mixed, of_policy, of_task
 
     folder, _, name = args.name.rstrip("/").rpartition("/")
     if folder == "policies" and name.isdigit():
@@ -49,11 +52,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _list() -> int:
     """Print the newest tasks of the loop."""
-    from coevolve.core.io import read_tasks
-    from coevolve.core.paths import Paths
-    from coevolve.core.terminal import plain
-    from coevolve.lineage.ancestry import iterations
-
     tasks = read_tasks(Paths.tasks(iterations()[-1]))
     added = [task for task in tasks if task.provenance is not None][-LISTED:]
     for task in added:

@@ -2,6 +2,10 @@
 
 import argparse
 
+from coevolve.core.errors import CoevolveError
+from coevolve.stages.parameters import keys, page, text
+from coevolve.stages.schema import load, value
+
 HELP = """
   coevolve params                 # all keys, including those that params.yaml leaves at their default
   coevolve params train           # a section
@@ -17,10 +21,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.core.errors import CoevolveError
-    from coevolve.stages.parameters import keys, page, text
-    from coevolve.stages.schema import load, value
-
     if args.markdown:
         print(page(), end="")
         return 0

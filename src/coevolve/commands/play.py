@@ -6,16 +6,18 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Console
 
 from coevolve.core.calls import readable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.terminal import plain
-
-if TYPE_CHECKING:
-    from coevolve.environments.environment import Environment
+from coevolve.environments.environment import Environment
+from coevolve.environments.registry import make
+from coevolve.environments.tool_schema import tool_schema
 
 HELP = """
 Shows a task and takes your calls, one per line, as the environment takes an agent's:
@@ -33,22 +35,17 @@ Shows a task and takes your calls, one per line, as the environment takes an age
 """
 RED = "red"
 STYLES = {"user": "bold cyan", "tool": "green"}
-UNMISTAKABLE = 8  # characters of an id that name one task, even if all are digits
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", metavar="NAME", help="an environment; `coevolve env list` prints the names")
-    task = "number of a task in the split, or the beginning of its id; 8 characters if all are digits"
+    task = "number of a task in the split, or the beginning of its id; the whole id if that is a number"
     add("task", nargs="?", default="0", metavar="TASK", help=task)
     add("--split", default="seed", help="a split that `coevolve env show` lists")
 
 
 def run(args: argparse.Namespace) -> int:
-    from rich.console import Console
-
-    from coevolve.environments.registry import make
-
     console, environment = Console(highlight=False), make(args.name)
 
     def say(text: str, style: str = "") -> None:
@@ -94,12 +91,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _chosen(environment: "Environment", wanted: str, split: str) -> Task:
+def _chosen(environment: Environment, wanted: str, split: str) -> Task:
     tasks = environment.tasks(split)
     if wanted.isdecimal() and int(wanted) < len(tasks):
         return tasks[int(wanted)]
-    begins_id = len(wanted) >= UNMISTAKABLE or not wanted.isdecimal()
-    found = [one for one in tasks if one.world.get("id") == wanted or (begins_id and one.task_id.startswith(wanted))]
+    start = "no task" if wanted.isdecimal() else wanted  # the beginning of an id
+    found = [one for one in tasks if wanted in (one.task_id, one.world.get("id")) or one.task_id.startswith(start)]
     if len(found) == 1:
         return found[0]
     raise CoevolveError(
@@ -139,13 +136,11 @@ def parse_call(line: str, tools: Sequence[Mapping[str, Any]]) -> ToolCall | None
 
 def _signatures(tools: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Sequence[str], str]]:
     """Name, arguments in the schema's order, and description of each tool."""
-    from coevolve.environments.tool_schema import tool_schema
-
     for function in (tool["function"] for tool in tools):
         yield function["name"], list(tool_schema(function).flat()["properties"]), function["description"]
 
 
-def _answer(line: str, environment: "Environment", task: Task, tools: Sequence[Any], session: Any) -> Iterator[str]:
+def _answer(line: str, environment: Environment, task: Task, tools: Sequence[Any], session: Any) -> Iterator[str]:
     """The lines that answer a command of HELP."""
     command, _, word = line.partition(" ")
     if command == "/tools":

@@ -8,8 +8,15 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+
 from coevolve.commands.options import actions
 from coevolve.core.errors import CoevolveError
+from coevolve.core.io import write_text
+from coevolve.core.section import dotted
+from coevolve.core.yaml_files import read_yaml
+from coevolve.stages.schema import load, parse, value
 
 PARAMS = Path("params.yaml")
 ADDED = "by a profile"  # the comment at a key that a profile added to params.yaml
@@ -66,9 +73,6 @@ def _text(name: str) -> str:
 
 def apply(name: str, path: Path) -> list[tuple[str, Any, Any]]:
     """Set the profile's values in ``path`` and keep its comments. Returns (key, old, new) of each change."""
-    from coevolve.core.section import dotted
-    from coevolve.core.yaml_files import read_yaml
-
     return change(path, dotted(read_yaml(_text(name)), whole=WHOLE), f"profile {name}")
 
 
@@ -77,12 +81,6 @@ def change(path: Path, values: Mapping[str, Any], source: str) -> list[tuple[str
 
     Errors name ``source`` as the origin of the values.
     """
-    from ruamel.yaml import YAML
-
-    from coevolve.core.io import write_text
-    from coevolve.core.yaml_files import read_yaml
-    from coevolve.stages.schema import load, parse, value
-
     before = load(path)  # reports a broken file before changing it
     editor = YAML()
     editor.preserve_quotes = True
@@ -108,8 +106,6 @@ def change(path: Path, values: Mapping[str, Any], source: str) -> list[tuple[str
 
 def _put(section: Any, key: tuple[str, ...], new: Any, default: Any) -> None:
     """Set ``key``. If the file lacks it, add it with the comment ADDED. Remove such a key when ``new`` is its default."""
-    from ruamel.yaml.comments import CommentedMap
-
     first, *rest = key
     if rest:
         inner = section.setdefault(first, CommentedMap())
@@ -127,8 +123,6 @@ def _put(section: Any, key: tuple[str, ...], new: Any, default: Any) -> None:
 
 def _inline(value: Any) -> Any:
     """A mapping in the style of `params.yaml` for values: {in: one line}."""
-    from ruamel.yaml.comments import CommentedMap
-
     if not isinstance(value, Mapping):
         return value
     made = CommentedMap(value)

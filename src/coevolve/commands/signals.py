@@ -6,10 +6,14 @@ from collections import Counter
 from dataclasses import asdict
 
 from coevolve.commands.options import FILE, SWITCH
-from coevolve.core.io import parse, read_jsonl_values, write_jsonl
+from coevolve.core.io import parse, read_jsonl_values, read_tasks, write_jsonl
 from coevolve.core.numeric_options import count, not_negative
+from coevolve.core.records import Signal
 from coevolve.stages.signals.config import Signals
+from coevolve.stages.signals.from_trajectories import stream
 from coevolve.stages.signals.kinds import KINDS
+from coevolve.stages.signals.load import local_files
+from coevolve.stages.signals.strongest import first_requests, strongest, subject, table_lines
 
 WIDTH = max(map(len, KINDS)) + 2
 KIND_LINES = "\n".join(f"{kind.name:{WIDTH}}{kind.condition}" for kind in KINDS.values())
@@ -48,12 +52,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.core.io import read_tasks
-    from coevolve.core.records import Signal
-    from coevolve.stages.signals.from_trajectories import stream
-    from coevolve.stages.signals.load import local_files
-    from coevolve.stages.signals.strongest import first_requests, strongest, subject, table_lines
-
     counts: Counter[str] = Counter()
     signals = stream(args.trajectories, args.history, args.window, args.rare_threshold, args.kinds)
     write_jsonl(args.out, (counts.update([signal.kind]) or signal for signal in signals))

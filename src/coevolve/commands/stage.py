@@ -4,6 +4,8 @@ import argparse
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import whole
+from coevolve.stages.code.digest import names
+from coevolve.stages.running import run_stage
 
 HELP = """
 You rarely need this command: `dvc repro` calls it for every stage of dvc.yaml. Use it to debug a stage. The stage's input
@@ -21,9 +23,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int | None:
-    from coevolve.stages.code.digest import names
-    from coevolve.stages.running import run_stage
-
     stages = ["code", *names()]
     if args.name not in stages:
         raise CoevolveError(f"no stage {args.name!r}; expected one of: {', '.join(stages)}")

@@ -4,15 +4,16 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from coevolve.commands.options import SWITCH, typed
 from coevolve.core.errors import CoevolveError
+from coevolve.core.io import write_jsonl, write_text
 from coevolve.core.numeric_options import count, whole
-
-if TYPE_CHECKING:
-    from coevolve.studies.study_results import Result, Study
-    from coevolve.studies.study_runs import Run
+from coevolve.core.progress import bar
+from coevolve.stages.schema import parse
+from coevolve.studies.run_queue import parameters, states, work
+from coevolve.studies.study_results import Result, Study, draw, load, report
+from coevolve.studies.study_runs import RESULTS, Run, experiment, finished, git, kept, params, stored
 
 POLL = 10.0  # seconds between looks at DVC's queue; a look takes a second of CPU time
 
@@ -42,9 +43,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.studies.study_results import load
-    from coevolve.studies.study_runs import RESULTS, finished, kept
-
     study = load(args.folder / "study.yaml")
     for option, given, known in (("arms", args.arms, list(study.arms)), ("seeds", args.seeds, study.seeds)):
         if unknown := [str(name) for name in given or () if name not in known]:
@@ -66,13 +64,8 @@ def run(args: argparse.Namespace) -> int:
     return 1 if any(run not in results for run in missing) else 0
 
 
-def _run(folder: Path, study: "Study", missing: "list[Run]", results: "dict[Run, Result]", jobs: int) -> None:
+def _run(folder: Path, study: Study, missing: list[Run], results: dict[Run, Result], jobs: int) -> None:
     """Make the ``missing`` runs and add their results to ``results``."""
-    from coevolve.core.progress import bar
-    from coevolve.stages.schema import parse
-    from coevolve.studies.run_queue import parameters, states, work
-    from coevolve.studies.study_runs import experiment, finished, git, params
-
     if changed := git("status", "--porcelain", "-uno", "--", "params.yaml", "dvc.yaml", "*.py").split():
         raise CoevolveError(f"{folder}: commit {changed[-1]} first, because each result names the commit of its run")
     now, arms = params(), list(study.arms)
@@ -99,11 +92,7 @@ def _run(folder: Path, study: "Study", missing: "list[Run]", results: "dict[Run,
         print(f"failed: {', '.join(failed)}; `dvc queue logs NAME` says why", file=sys.stderr)
 
 
-def _write(folder: Path, study: "Study", found: "dict[Run, Result]") -> None:
-    from coevolve.core.io import write_jsonl, write_text
-    from coevolve.studies.study_results import draw, report
-    from coevolve.studies.study_runs import RESULTS, stored
-
+def _write(folder: Path, study: Study, found: dict[Run, Result]) -> None:
     results = [found[arm, seed] for seed in study.seeds for arm in study.arms if (arm, seed) in found]
     if not results:
         return

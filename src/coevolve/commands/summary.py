@@ -5,6 +5,8 @@ import argparse
 from coevolve.commands.options import typed
 from coevolve.core.io import parse, read_json
 from coevolve.core.paths import Paths
+from coevolve.stages.report.run_summary import Summary
+from coevolve.stages.report.tables import table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -13,8 +15,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.stages.report.run_summary import Summary
-    from coevolve.stages.report.tables import table
-
     print(table(parse(Summary, read_json(args.file), str(args.file))))
     return 0

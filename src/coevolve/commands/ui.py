@@ -6,6 +6,8 @@ import sys
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import port
+from coevolve.core.untrusted import without_secrets
+from coevolve.tracking.mlflow_sink import view
 
 HELP = """
 Starts MLflow and prints the address of the table of runs, with columns for iterations, success by panel and the DVC
@@ -20,9 +22,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.core.untrusted import without_secrets
-    from coevolve.tracking.mlflow_sink import view
-
     where = view(args.experiment)
     if where is None:
         raise CoevolveError(f"no runs of experiment {args.experiment!r} yet; run `dvc repro`")

@@ -5,8 +5,13 @@ import json
 from collections import Counter
 
 from coevolve.commands.options import DIR, ENVIRONMENT, FILE, SWITCH, WORDS
+from coevolve.core.io import write_jsonl
 from coevolve.core.numeric_options import share
+from coevolve.core.progress import bar
 from coevolve.core.untrusted import one_line
+from coevolve.core.workers import local
+from coevolve.stages.verify.candidates import by_name, lines, verify
+from coevolve.stages.verify.judge import accepted, unchecked
 
 SHOWN = 10  # rejected candidates on the terminal, each with its reason
 
@@ -43,12 +48,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.core.io import write_jsonl
-    from coevolve.core.progress import bar
-    from coevolve.core.workers import local
-    from coevolve.stages.verify.candidates import by_name, lines, verify
-    from coevolve.stages.verify.judge import accepted, unchecked
-
     candidates = lines(args.candidates)
     with bar(len(candidates), "verify", "candidates") as progress:
         judged = verify(

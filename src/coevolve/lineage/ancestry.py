@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import file_hash, policy_hash
 from coevolve.core.io import parse, read_json, read_jsonl, read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.records import Exploration, Generation, Pair, Signal, Verdict
@@ -145,8 +146,6 @@ def of_policy(t: int) -> Node:
     """The trace of policies/t: its parents, and the synthesized tasks of each dataset with their signals."""
     if not Paths.policy(t).is_dir():
         raise CoevolveError(f"{Paths.policy(t)}: no such policy here; run `dvc repro`, or `dvc checkout`")
-    from coevolve.core.hashing import file_hash, policy_hash
-
     top = Node(f"policies/{t}, hash {policy_hash(Paths.policy(t))}")
     place = top
     for step in range(t - 1, -1, -1):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 from coevolve.core.outcomes import Outcome, paired_interval, passes, solved
@@ -53,7 +54,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """The gain of a side over the first side, on the tasks that both played: mean and interval, paired by task."""
+    """The gain of a side over the first side, on the tasks that both played: mean and interval, paired by task.
+
+    ``regressions`` are tasks that the first side solves more often.
+    """
 
     panel: str
     tasks: int
@@ -62,9 +66,7 @@ class Gain:
     gain: float
     low: float
     high: float
-    regressions: list[
-        str
-    ]  # tasks that the first side solves more often; with one episode per task, tasks that this side fails
+    regressions: list[str]
 
     @property
     def sure(self) -> bool:
@@ -92,18 +94,9 @@ def gains(base: Side, challenger: Side, config: Evaluate) -> list[Gain]:
             continue
         seed = derive_seed("compare", panel, base.name, challenger.name)
         gain, low, high = paired_interval(ours, theirs, config, seed)
-        found.append(
-            Gain(
-                panel=panel,
-                tasks=len(shared),
-                base=sum(ours[task] for task in shared) / len(shared),
-                challenger=sum(theirs[task] for task in shared) / len(shared),
-                gain=gain,
-                low=low,
-                high=high,
-                regressions=[task for task in shared if ours[task] > theirs[task]],
-            )
-        )
+        base_success, success = (fmean(side[task] for task in shared) for side in (ours, theirs))
+        lost = [task for task in shared if ours[task] > theirs[task]]
+        found.append(Gain(panel, len(shared), base_success, success, gain, low, high, lost))
     return found
 
 

@@ -28,6 +28,7 @@ from coevolve.endpoint.spending import metered
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
+from coevolve.policies.endpoint_policy import EndpointPolicy
 from coevolve.policies.loading import playing
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
@@ -293,8 +294,6 @@ class _Growth:
 
     @contextmanager
     def policy(self, policy: str, progress: Any) -> Iterator[Policy | Replicas]:
-        from coevolve.policies.endpoint_policy import EndpointPolicy
-
         config = self.options.policy_endpoint
         if config is not None:
             log = self.work / "requests" / "policy.log.jsonl"

@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dvc.api import DVCFileSystem
-
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import parse, parse_jsonl, read_jsonl
 from coevolve.core.outcomes import OUTCOMES, Outcome, solved
@@ -36,6 +34,8 @@ def finished(folder: Path, study: Study, runs: Collection[Run]) -> dict[Run, Res
 
     Raises CoevolveError if an experiment ran with other parameters than its arm has now.
     """
+    from dvc.api import DVCFileSystem
+
     found = {}
     shown = git("for-each-ref", "--format=%(refname)", "refs/exps").splitlines()
     parts = [line.split("/") for line in shown]

@@ -1,9 +1,8 @@
 """The champion: the gate that a policy must pass to take the alias, with the reason for either result."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from coevolve.core.io import read_jsonl
 from coevolve.core.outcomes import OUTCOMES, Outcome, paired_interval, solved
@@ -58,9 +57,6 @@ class ChampionGate:
     digest: str
     scores: dict[str, float]
     rule: ChampionRule
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

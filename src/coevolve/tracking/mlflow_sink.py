@@ -7,19 +7,16 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from coevolve.core import dvc
 from coevolve.core.io import parse
 from coevolve.core.outcomes import OUTCOMES
 from coevolve.core.paths import Paths
 from coevolve.core.success import is_success
 from coevolve.core.untrusted import markdown, one_line
-
-if TYPE_CHECKING:
-    from coevolve.tracking.champion import Incumbent
-
-from coevolve.core import dvc
 from coevolve.tracking import mlflow_datasets
+from coevolve.tracking.champion import ChampionGate, Incumbent, promoted
 from coevolve.tracking.journal import POLICY
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -120,7 +117,7 @@ def _lock() -> Iterator[None]:
 
 
 class Mlflow:
-    """See ``coevolve.tracking.journal.Sink``."""
+    """See ``coevolve.tracking.journal.Sink``. The method ``_KIND`` logs events of that kind."""
 
     name = "mlflow"
 
@@ -134,22 +131,8 @@ class Mlflow:
 
         if event["kind"] in self._lacking:
             return
-        handlers = {
-            "start": self._start,
-            "params": self._params,
-            "metrics": self._metrics,
-            "dataset": self._dataset,
-            "artifact": self._artifact,
-            "model": self._model,
-            "challenge": self._challenge,
-            "child": self._child,
-            "trace": self._trace,
-            "feedback": self._feedback,
-            "records": self._records,
-            "end": self._end,
-        }
         try:
-            handlers[event["kind"]](event, state)
+            getattr(self, f"_{event['kind']}")(event, state)
         except MlflowException as error:
             if event["kind"] in NEWER and _lacks(error):
                 self._lacking.add(event["kind"])
@@ -259,8 +242,6 @@ class Mlflow:
 
     def _challenge(self, event: Event, state: State) -> None:
         """Move the alias if the challenger passes the gate. Write the reason for either result to its version."""
-        from coevolve.tracking.champion import ChampionGate, promoted
-
         client, gate = self._client(), parse(ChampionGate, event["gate"], "challenge")
         ours = self._version(POLICY, gate.digest)
         if ours is None:
@@ -273,10 +254,8 @@ class Mlflow:
         if taken:
             client.set_registered_model_alias(POLICY, CHAMPION, ours.version)
 
-    def _holder(self) -> "Incumbent | None":
+    def _holder(self) -> Incumbent | None:
         """The version with the alias."""
-        from coevolve.tracking.champion import Incumbent
-
         client = self._client()
         number = client.get_registered_model(POLICY).aliases.get(CHAMPION)
         if number is None:

@@ -115,7 +115,6 @@ BROKEN = {
         (["--environment", '{folder}/odd.py:My"Environment'], "expected FILE.py:CLASS"),
         (["--method", "none"], "method: expected one of"),
         (["--model", "{folder}/empty"], "is not a model directory: config.json is missing"),
-        (["--model", "some.gguf"], "open the file with transformers' `from_pretrained(DIR, gguf_file=...)`"),
     ],
 )
 def test_mistake_is_a_one_line_error_and_creates_nothing(options: list[str], words: str, tmp_path: Path) -> None:

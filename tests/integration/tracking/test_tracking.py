@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,7 @@ def test_policy_evaluated_again_keeps_its_version(root: Path) -> None:
 def gate(policy: Path, solved: int) -> dict[str, Any]:
     scores = {f"{n:016x}": float(n < solved) for n in range(64)}
     rule = ChampionRule("validation", 0.25, bootstrap=200, confidence=0.95, seed=0)
-    return ChampionGate(policy_hash(policy), scores, rule).as_dict()
+    return asdict(ChampionGate(policy_hash(policy), scores, rule))
 
 
 def evaluated(root: Path, t: int, solved: int, measured: bool = True) -> Path:

@@ -39,18 +39,6 @@ def test_beginning_of_an_id_names_the_task(shown: Shown) -> None:
     assert shown(TASKS[5].task_id[:10]) == TASKS[5].task_id
 
 
-def test_long_decimal_beginning_of_an_id_names_the_task(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dataclasses import replace
-
-    world = make("miniworld")
-    tasks = [replace(TASKS[0], task_id="12345678deadbeef"), *TASKS[1:]]
-    monkeypatch.setattr(world, "tasks", lambda split: tasks, raising=False)
-    monkeypatch.setattr("coevolve.environments.registry.make", lambda name: world)
-    assert shown("12345678") == "12345678deadbeef"
-    with pytest.raises(CoevolveError, match="number below 256"):
-        shown("1234567")
-
-
 @pytest.mark.parametrize("wanted", ["256", "999"])
 def test_number_beyond_the_split_is_an_error_with_the_range(shown: Shown, wanted: str) -> None:
     with pytest.raises(CoevolveError, match=f"miniworld has no task '{wanted}' in seed; expected .* number below 256"):

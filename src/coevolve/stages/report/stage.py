@@ -49,4 +49,4 @@ def main(params: Params) -> None:
             pipeline.trace(asdict(weak.trajectory), weak.kinds)
         pipeline.records(Paths.tasks(summary.last), origins(weakest))
         holder = summary.champion.policy
-        pipeline.challenge(gate(holder, policy_hash(Paths.policy(holder)), rule).as_dict())
+        pipeline.challenge(asdict(gate(holder, policy_hash(Paths.policy(holder)), rule)))

@@ -6,7 +6,8 @@ CoEvolve (arXiv 2604.15840): within one training step, the K trajectories of a t
 from collections import deque
 
 from coevolve.stages.signals.config import Signals
-from coevolve.stages.signals.kind import GROUPS, Firing, Kind, Visit, examples, moment
+from coevolve.stages.signals.kind import GROUPS, Firing, Kind, examples, moment
+from coevolve.stages.signals.table import Visit
 
 
 def boundary(size: int, successes: int) -> bool:

@@ -10,7 +10,8 @@ from collections import deque
 
 from coevolve.core.success import is_success
 from coevolve.stages.signals.config import Signals
-from coevolve.stages.signals.kind import GROUPS, Firing, Kind, Visit, examples, moment
+from coevolve.stages.signals.kind import GROUPS, Firing, Kind, examples, moment
+from coevolve.stages.signals.table import Visit
 
 
 class Forgetting:

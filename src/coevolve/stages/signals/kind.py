@@ -1,29 +1,16 @@
 """The kinds of signals. A kind is a file with its rule, evidence and strength, an entry in ``kinds``, and a name in ``config``."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from coevolve.core.records import Attempt
 from coevolve.stages.signals.config import Signals
 
 if TYPE_CHECKING:
-    from coevolve.stages.signals.table import Table
-
-Pattern = tuple[str, ...]  # names of consecutive tools
+    from coevolve.stages.signals.table import Table, Visit
 
 EXAMPLES = 8  # most trajectories of a signal: at most half failed, at most half passed
 GROUPS = 16  # most groups or window positions in a signal's evidence
-
-
-@dataclass(slots=True)
-class Visit:
-    """An attempt. A ``current`` attempt comes from the file, not from history, and has some trajectory ids."""
-
-    attempt: Attempt
-    current: bool
-    failed: list[str] = field(default_factory=list)
-    passed: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +30,7 @@ class Firing:
 class TaskRule(Protocol):
     """A fold over the visits of a task, including those of history. Only current visits fire."""
 
-    def see(self, visit: Visit) -> None:
+    def see(self, visit: "Visit") -> None:
         """Take the next visit, in order of iteration and step."""
         ...
 
@@ -71,6 +58,6 @@ def examples(failed: list[str], passed: list[str]) -> list[str]:
     return [*failed[: EXAMPLES // 2], *passed[: EXAMPLES // 2]]
 
 
-def moment(visit: Visit) -> list[int]:
+def moment(visit: "Visit") -> list[int]:
     """The iteration and the step of a visit."""
     return [visit.attempt.iteration, visit.attempt.step]

@@ -7,13 +7,10 @@ within a trajectory (order 2). Each order has its own N.
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from coevolve.stages.signals.config import Signals
-from coevolve.stages.signals.kind import EXAMPLES, Firing, Kind, Pattern
-
-if TYPE_CHECKING:
-    from coevolve.stages.signals.table import Table
+from coevolve.stages.signals.kind import EXAMPLES, Firing, Kind
+from coevolve.stages.signals.table import Pattern, Table
 
 ORDERS = (1, 2)
 
@@ -27,7 +24,7 @@ def rare(counts: Mapping[Pattern, int], threshold: float) -> list[Pattern]:
     return sorted(below, key=lambda pattern: (counts[pattern], pattern))
 
 
-def findings(table: "Table", config: Signals) -> Iterator[Firing]:
+def findings(table: Table, config: Signals) -> Iterator[Firing]:
     """The rare patterns of every order, rarest first. The weakness is the relative distance to the threshold."""
     threshold = config.rare_threshold
     for order in ORDERS:
@@ -41,7 +38,7 @@ def findings(table: "Table", config: Signals) -> Iterator[Firing]:
             yield Firing(evidence, rarity, shown.get(pattern, []), list(pattern))
 
 
-def absence(table: "Table", threshold: float) -> str:
+def absence(table: Table, threshold: float) -> str:
     """Why no pattern of ``table`` is rare: how many patterns there are, and the smallest share of them."""
     found = [table.patterns(order) for order in ORDERS]
     shares = [100 * count / sum(counts.values()) for counts in found for count in counts.values()]

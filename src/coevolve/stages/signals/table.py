@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import missing
 from coevolve.core.records import Attempt
 from coevolve.core.success import SUCCESS_THRESHOLD
-from coevolve.stages.signals.kind import Pattern, Visit
 from coevolve.stages.signals.load import Source, find_files, load_episodes, load_history
 
 if TYPE_CHECKING:
@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 SHOWN = 4  # most ids of failed, and of passed, trajectories in a visit
 BATCH = 10_000
 PART = 1_000_000  # rows to group at once
+
+Pattern = tuple[str, ...]  # names of consecutive tools
+
+
+@dataclass(slots=True)
+class Visit:
+    """An attempt. A ``current`` attempt comes from the file, not from history, and has some trajectory ids."""
+
+    attempt: Attempt
+    current: bool
+    failed: list[str] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
 
 
 class Table:

@@ -9,7 +9,8 @@ from collections import deque
 from coevolve.core.learnability import ENOUGH, ceiling
 from coevolve.core.success import is_success
 from coevolve.stages.signals.config import Signals
-from coevolve.stages.signals.kind import Firing, Kind, Visit, examples, moment
+from coevolve.stages.signals.kind import Firing, Kind, examples, moment
+from coevolve.stages.signals.table import Visit
 
 VISITS = 2  # latest visits that the rule considers
 

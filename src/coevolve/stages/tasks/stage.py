@@ -4,8 +4,7 @@ Writes data/environment.json, which identifies the environment, data/0/tasks.jso
 files data/0/attempts.jsonl and data/0/generations.jsonl, and failures/0, the untrained failure agent.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_json, write_jsonl
@@ -20,51 +19,38 @@ from coevolve.stages.schema import Params
 from coevolve.stages.tasks.config import Tasks
 
 
-@dataclass(frozen=True)
-class Start:
-    """``seed`` is dataset 0. ``panels`` holds, by name, tasks that no dataset may contain. ``note`` says that the
-    split has fewer tasks than asked for.
+def start(environment: Environment, config: Tasks, champion_panel: str) -> tuple[Sequence[Task], list[str]]:
+    """Dataset 0, and a note if the split has fewer tasks than asked for.
+
+    ``champion_panel`` (`report.panel`) must be a panel of ``environment``.
     """
-
-    seed: Sequence[Task]
-    panels: Mapping[str, Sequence[Task]]
-    note: str = ""
-
-
-def start(environment: Environment, config: Tasks, champion_panel: str) -> Start:
-    """The initial tasks. ``champion_panel`` (`report.panel`) must be a panel of ``environment``."""
-    if champion_panel not in environment.panels:
-        raise CoevolveError(
-            f"params.yaml: report.panel: {champion_panel!r} is not a panel of {environment.name}; "
-            f"expected one of: {', '.join(environment.panels)}"
-        )
-    if config.split not in (splits := ("seed", *environment.more_splits)):
-        raise CoevolveError(
-            f"params.yaml: tasks.split: {config.split!r} is not a training split of {environment.name}; "
-            f"expected one of: {', '.join(splits)}"
-        )
+    for key, name, kind, known in (
+        ("report.panel", champion_panel, "panel", environment.panels),
+        ("tasks.split", config.split, "training split", ("seed", *environment.more_splits)),
+    ):
+        if name not in known:
+            raise CoevolveError(
+                f"params.yaml: {key}: {name!r} is not a {kind} of {environment.name}; expected one of: {', '.join(known)}"
+            )
     offered = environment.tasks(config.split)
-    panels = {panel: environment.tasks(panel) for panel in environment.panels}
     shortage = (
         f"tasks.seed_tasks is {config.seed_tasks}, but split {config.split} of {environment.name} has {len(offered)} tasks: "
         "all are used"
     )
-    return Start(offered[: config.seed_tasks], panels, shortage if len(offered) < config.seed_tasks else "")
+    return offered[: config.seed_tasks], [shortage] * (len(offered) < config.seed_tasks)
 
 
 def main(params: Params) -> None:
     environment = make(params.environment)
-    first = start(environment, params.tasks, params.report.panel)
+    seed, notes = start(environment, params.tasks, params.report.panel)
+    panels = {panel: environment.tasks(panel) for panel in environment.panels}
     write_json(Paths.environment, identity(environment))
-    write_jsonl(Paths.tasks(0), first.seed)
+    write_jsonl(Paths.tasks(0), seed)
     write_jsonl(Paths.attempts(0), [])
     write_jsonl(Paths.generations(0), [])
     adapted.start(Paths.failure(0), on=Paths.policy(0))
-    notes = [first.note] if first.note else []
-    write_summary(StageSummary("tasks", 0, {TASKS: len(first.seed)}, columns=[TASKS], notes=notes))
-    print(f"{Paths.tasks(0)}: {len(first.seed)} tasks")
-    if first.note:
-        print(f"note: {first.note}")
+    write_summary(StageSummary("tasks", 0, {TASKS: len(seed)}, columns=[TASKS], notes=notes))
+    print("\n".join([f"{Paths.tasks(0)}: {len(seed)} tasks", *(f"note: {note}" for note in notes)]))
     if (
         params.base.model == "tiny"
         and params.warm.steps == 0
@@ -76,6 +62,6 @@ def main(params: Params) -> None:
             "set warm.steps to 100, so that it learns the tools from your references, or set base.model to a pretrained model "
             "(for a laptop: `coevolve profile apply smollm2-135m`)"
         )
-    for panel, tasks in first.panels.items():
+    for panel, tasks in panels.items():
         write_jsonl(Paths.panel(panel), tasks)
         print(f"{Paths.panel(panel)}: {len(tasks)} tasks")

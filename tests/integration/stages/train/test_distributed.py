@@ -99,7 +99,7 @@ def agree(folder: Path, alone: Path) -> None:
 
 @pytest.mark.skipif(not DEEPSPEED, reason="needs DeepSpeed and g++")
 def test_zero_3_adapters_train_like_one_process_and_are_merged(tmp_path: Path) -> None:
-    changes = {"steps": 1, "lora": {"enabled": True, "targets": ["q_proj", "v_proj"]}}
+    changes = {"steps": 2, "lora": {"enabled": True, "targets": ["q_proj", "v_proj"]}}
     own: dict[str, object] = {"learning_rate": 0.01}
     process = training(tmp_path / "sharded", launch={"processes": 2, "sharding": "zero3"}, train=changes, learner=own)
     grpo.learn(small.settings(small.changed(**changes), **own), small.WORLD, small.job(tmp_path / "alone"))

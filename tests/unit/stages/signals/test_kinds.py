@@ -13,10 +13,10 @@ from coevolve.stages.schema import parse
 from coevolve.stages.signals import config
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.extract import extract
-from coevolve.stages.signals.kind import Firing, Kind, Visit
+from coevolve.stages.signals.kind import Firing, Kind
 from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.stage import check_start
-from coevolve.stages.signals.table import open_table
+from coevolve.stages.signals.table import Visit, open_table
 from tests import ROOT
 
 

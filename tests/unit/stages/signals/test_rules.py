@@ -11,8 +11,9 @@ from coevolve.core.records import Attempt
 from coevolve.stages.signals.boundary import Boundary
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.forgetting import Forgetting
-from coevolve.stages.signals.kind import Firing, Visit
+from coevolve.stages.signals.kind import Firing
 from coevolve.stages.signals.rare import rare
+from coevolve.stages.signals.table import Visit
 from coevolve.stages.signals.unsolved import Unsolved
 
 
