@@ -1,7 +1,13 @@
-"""Choose preference pairs: a success over a failure, or a failure close to success over a worse one."""
+"""Choose preference pairs: a success over a failure, or a failure close to success over a worse one.
+
+The check by Great Expectations is the last gate before training.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
+from coevolve.core.expectations import Suites, Wanted, among, between, hashed, quarantined
 from coevolve.core.hashing import content_hash
 from coevolve.core.records import Pair
 from coevolve.core.seeding import rng_for
@@ -73,6 +79,53 @@ def contrast(
             if ranks[worse.trajectory_id] <= ranks[better.trajectory_id] - config.margin:
                 pairs.append(_pair(better, worse, AMONG, iteration, ranks))
     return pairs
+
+
+EXPECTATIONS: Wanted = {
+    "id is a content hash": hashed("pair_id"),
+    "is no copy": among("copy", False),
+    "both episodes exist": among("episodes", 2),
+    "both episodes are of the pair's task": among("of_its_task", True),
+    # training learns from assistant messages: if they outnumber the replies, the environment wrote some of them
+    "the agent wrote every assistant message": among("own_words", True),
+    "its kind is known": among("kind", EXPERT, OWN, EXPERT_HARD, OWN_HARD, AMONG),
+    "the chosen episode succeeds, except in pairs of two failures": among("chosen_is_right", True),
+    "the rejected one fails": among("rejected_succeeds", False),
+    "their calls differ": among("same_calls", False),
+    "the rejected one has a rank": between("closeness", 0.0, 1.0),
+    "the chosen one has a rank": between("chosen_closeness", 0.0, 1.0),
+    "the rejected one is far enough from the chosen": among("far", True),
+}
+
+
+def check(
+    pairs: Sequence[Pair], episodes: Iterable[Trajectory], margin: float
+) -> tuple[list[Pair], list[dict[str, Any]]]:
+    """The ``pairs`` of ``episodes`` that meet the expectations, and the others, each with those that it breaks."""
+    if not pairs:
+        return [], []
+    known, seen, rows = {episode.trajectory_id: episode for episode in episodes}, set(), []
+    for pair in pairs:
+        both = [known[name] for name in (pair.chosen, pair.rejected) if name in known]
+        right = {episode.trajectory_id: is_success(episode.score) for episode in both}
+        facts = {
+            "copy": (pair.chosen, pair.rejected) in seen,
+            "episodes": len(both),
+            "of_its_task": all(episode.task_id == pair.task_id for episode in both),
+            "own_words": all(
+                sum(message["role"] == "assistant" for message in episode.messages) == len(episode.tokens)
+                for episode in both
+            ),
+            "chosen_is_right": right.get(pair.chosen) is (pair.kind != AMONG),
+            "rejected_succeeds": right.get(pair.rejected, False),
+            "same_calls": len(both) == 2 and len(distinct(both)) == 1,
+            "far": pair.closeness <= pair.chosen_closeness - margin,
+        }
+        rows.append({**asdict(pair), **facts})
+        seen.add((pair.chosen, pair.rejected))
+    quarantine = quarantined(Suites(None).run("pairs", rows, EXPECTATIONS), [asdict(pair) for pair in pairs])
+    broken = {entry["row"] for entry in quarantine}
+    return [pair for row, pair in enumerate(pairs) if row not in broken], quarantine
 
 
 def distinct(episodes: Iterable[Trajectory]) -> dict[str, Trajectory]:

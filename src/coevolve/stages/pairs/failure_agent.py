@@ -7,6 +7,7 @@ training failed (Jung et al., "Co-Evolving Agents: Learning from Failures as Har
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from coevolve.core.io import read_jsonl_objects, write_jsonl
 from coevolve.core.records import Pair
@@ -14,7 +15,7 @@ from coevolve.core.seeding import derive_seed
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import Trajectory
 from coevolve.policies import adapted
-from coevolve.stages.pairs.choose import contrast
+from coevolve.stages.pairs.choose import check, contrast
 from coevolve.stages.pairs.closeness import Failure, ranked
 from coevolve.stages.pairs.config import FailureAgent, Pairs
 from coevolve.stages.pairs.rehearse import Rehearsal
@@ -53,8 +54,8 @@ def begun(folder: Path, first: Path, agent: Path, config: FailureAgent, shared: 
 class Evolved:
     """The failure agent after an iteration, in ``folder``: its episodes ``before`` and ``after`` learning, and its ``failures``.
 
-    ``pairs`` are those that it learned from and ``figures`` the metrics of the steps. ``reason`` says why it did not
-    learn.
+    ``pairs`` are those that it learned from, ``quarantine`` the pairs that broke an expectation, and ``figures`` the metrics of
+    the steps. ``reason`` says why it did not learn.
     """
 
     folder: Path
@@ -62,6 +63,7 @@ class Evolved:
     after: Sequence[Trajectory] = ()
     failures: Failures = field(default_factory=dict)
     pairs: Sequence[Pair] = ()
+    quarantine: Sequence[dict[str, Any]] = ()
     figures: Figures = ()
     reason: str = ""
 
@@ -104,7 +106,8 @@ def evolve(
     }
     ranks = ranked({**failures, **evolved.failures})
     pairs = contrast(list(failed.values()), ranks, section, rehearsal.seed, rehearsal.iteration)
-    evolved = replace(evolved, pairs=pairs)
+    pairs, quarantine = check(pairs, failed.values(), section.margin)
+    evolved = replace(evolved, pairs=pairs, quarantine=quarantine)
     try:
         folder, figures = learned(rival, rehearsal, parent, pairs, list(failed.values()))
     except NothingToLearn as error:

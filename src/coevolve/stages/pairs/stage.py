@@ -3,8 +3,8 @@
 With `pairs.hard` above 0 the failure agent plays too: it learns from pairs of failures, and its hard negatives join the agent's
 failures.
 
-Writes failures/next (the failure agent) and data/t/pairs with pairs.jsonl, rehearsals.parquet, references.parquet and
-hard.parquet. All are empty for a learner that plays by itself. After a kill, a new run continues after the last complete step.
+Writes failures/next (the failure agent) and data/t/pairs with pairs.jsonl, quarantine.jsonl, rehearsals.parquet,
+references.parquet and hard.parquet. All are empty for a learner that plays by itself. After a kill, a new run continues after the last complete step.
 """
 
 import shutil
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.attempts import read_visits
@@ -37,7 +38,7 @@ from coevolve.environments.fingerprint import open_environment
 from coevolve.policies import adapted
 from coevolve.policies.loading import playing, prepare_players
 from coevolve.rollout import Limits
-from coevolve.stages.pairs.choose import by_task, choose, distinct
+from coevolve.stages.pairs.choose import by_task, check, choose, distinct
 from coevolve.stages.pairs.closeness import Failure, closeness, failures, ranked
 from coevolve.stages.pairs.config import Pairs
 from coevolve.stages.pairs.failure_agent import Evolved, Rival, begun, evolve
@@ -60,12 +61,13 @@ LEARNED = ("margin", "accuracy", "chosen")  # metrics of its last step
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The ``pairs`` and their episodes.
+    """The ``pairs``, those in ``quarantine``, and their episodes.
 
     ``failures`` are those of the rehearsals, by trajectory id. ``hard`` are the hard negatives of the failure agent, if it plays.
     """
 
     pairs: Sequence[Pair] = ()
+    quarantine: Sequence[dict[str, Any]] = ()
     rehearsals: Sequence[Trajectory] = ()
     references: Sequence[Trajectory] = ()
     failures: Mapping[str, Failure] = field(default_factory=dict)
@@ -118,7 +120,8 @@ def make(policy: Path, rehearsal: Rehearsal, config: Train, section: Pairs, riva
         closest = rival.config.closeness
         hard = [episode for episode in evolved.after if ranks.get(episode.trajectory_id, -1.0) >= closest]
     pairs = choose(played, references, ranks, section, rehearsal.seed, rehearsal.iteration, hard)
-    return Made(pairs, played, list(references.values()), failed, hard, evolved)
+    pairs, quarantine = check(pairs, [*played, *references.values(), *hard], section.margin)
+    return Made(pairs, quarantine, played, list(references.values()), failed, hard, evolved)
 
 
 def _write(t: int, made: Made) -> None:
@@ -127,8 +130,10 @@ def _write(t: int, made: Made) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     episodes = {"rehearsals": made.rehearsals, "references": made.references, "hard": made.hard}
     write_jsonl(folder / "pairs.jsonl", made.pairs)
+    write_jsonl(folder / "quarantine.jsonl", made.quarantine)
     if evolved:
         write_jsonl(folder / "failure/pairs.jsonl", evolved.pairs)
+        write_jsonl(folder / "failure/quarantine.jsonl", evolved.quarantine)
         write_jsonl(folder / "failure/metrics.jsonl", evolved.figures)
         episodes |= {"failure/before": evolved.before, "failure/after": evolved.after}
     for name, trajectories in episodes.items():
@@ -145,6 +150,7 @@ def summary(t: int, result: Made, arithmetic: str) -> StageSummary:
     figures: Figures = {
         "pairs": len(pairs),
         **{f"pairs: {kind}": count for kind, count in sorted(kinds.items())},
+        "pairs in quarantine": len(result.quarantine),
         "tasks without a pair": len(tasks - {pair.task_id for pair in pairs}),
         CLOSE: _closeness(failures),
         IDLE: _idle(failures),

@@ -1,5 +1,8 @@
-"""Which episodes become pairs."""
+"""Which episodes become pairs, and each expectation of pairs, broken alone."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +15,7 @@ from coevolve.stages.pairs.choose import (
     EXPERT_HARD,
     OWN,
     OWN_HARD,
+    check,
     choose,
     contrast,
 )
@@ -109,3 +113,45 @@ def test_best_failure_is_paired_with_the_worst() -> None:
     ranks = {"a": 0.5, "b": 0.0, "c": 0.9, "d": 0.55, "e": 0.52}
     found = contrast(episodes, ranks, CONFIG, *PLAN)
     assert [(one.chosen, one.rejected) for one in found] == [("c", "b")], "0.55 and 0.5 are too much alike"
+
+
+EPISODES = [
+    episode("right", "t", "a", 1.0),
+    episode("wrong", "t", "b", 0.2),
+    episode("cut", "t", "a", 0.2),
+    episode("other", "u", "b", 0.2),
+    episode("more", "t", "c", 1.0),
+    replace(episode("echo", "t", "d", 0.2), messages=[{"role": "assistant", "content": "ok"}] * 2, tokens=[3]),
+]
+PAIR = Pair("0123456789abcdef", "t", 0, "success_target", "right", "wrong", 0.5)
+FAILED = Pair("0123456789abcdef", "t", 0, "failure_failure", "cut", "wrong", 0.5, 0.7)
+
+
+@pytest.mark.parametrize(
+    ("pair", "broken"),
+    [
+        (PAIR, []),
+        (FAILED, []),
+        (replace(PAIR, pair_id="<b>"), ["id is a content hash"]),
+        (replace(PAIR, rejected="gone"), ["both episodes exist"]),
+        (replace(PAIR, rejected="other"), ["both episodes are of the pair's task"]),
+        (replace(PAIR, chosen="cut"), ["the chosen episode succeeds, except in pairs of two failures"]),
+        (replace(FAILED, chosen="right"), ["the chosen episode succeeds, except in pairs of two failures"]),
+        (replace(PAIR, kind="odd"), ["its kind is known"]),
+        (replace(PAIR, rejected="echo"), ["the agent wrote every assistant message"]),
+        (replace(PAIR, rejected="more"), ["the rejected one fails"]),
+        (replace(PAIR, rejected="cut"), ["their calls differ"]),
+        (replace(PAIR, closeness=0.95), ["the rejected one is far enough from the chosen"]),
+        (replace(PAIR, closeness=-0.1), ["the rejected one has a rank"]),
+        (replace(FAILED, chosen_closeness=1.1), ["the chosen one has a rank"]),
+    ],
+)
+def test_pair_is_quarantined_with_the_expectations_it_fails(pair: Pair, broken: list[str]) -> None:
+    pairs, quarantine = check([pair], EPISODES, 0.1)
+    assert [one["expectations"] for one in quarantine] == ([broken] if broken else [])
+    assert pairs == ([] if broken else [pair])
+
+
+def test_first_of_several_copies_stays() -> None:
+    pairs, [entry] = check([PAIR, PAIR], EPISODES, 0.1)
+    assert pairs == [PAIR] and (entry["row"], entry["expectations"]) == (1, ["is no copy"])
