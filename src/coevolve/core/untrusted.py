@@ -42,9 +42,9 @@ def one_line(text: str, limit: int = 200) -> str:
     return "".join(sign if sign.isprintable() else "?" for sign in line)[:limit]
 
 
-def markdown(text: str) -> str:
+def markdown(text: str, limit: int = 100) -> str:
     """``text`` for a Markdown page: one line that shows its characters, and starts no cell, link, code or HTML."""
-    return re.sub(r"[\\`|<>\[\]&]", r"\\\g<0>", one_line(text, 100))
+    return re.sub(r"[\\`|<>\[\]&]", r"\\\g<0>", one_line(text, limit))
 
 
 def without_secrets(text: str) -> str:
