@@ -4,7 +4,8 @@ With `pairs.hard` above 0 the failure agent plays too: it learns from pairs of f
 failures.
 
 Writes failures/next (the failure agent) and data/t/pairs with pairs.jsonl, quarantine.jsonl, rehearsals.parquet,
-references.parquet and hard.parquet. All are empty for a learner that plays by itself. After a kill, a new run continues after the last complete step.
+references.parquet and hard.parquet. All are empty for a learner that plays by itself. After a kill, a new run continues after
+the last complete step.
 """
 
 import shutil

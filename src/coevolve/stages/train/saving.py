@@ -55,9 +55,7 @@ def save(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> None:
 
         whole, _ = load(job.parent, dtype=dtype, place="cpu")
         PeftModel.from_pretrained(whole, folder).merge_and_unload().save_pretrained(temporary)
-        config = read_json(folder / "adapter_config.json")
-        write_json(folder / "adapter_config.json", {**config, "base_model_name_or_path": None})
-        os.replace(folder, temporary / "adapter")
+        _move_adapter(folder, temporary / "adapter")
     elif not temporary.exists():
         model.save_pretrained(temporary)
     tokenizer.save_pretrained(temporary)
@@ -76,15 +74,20 @@ def save_learned(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> No
 
 
 def save_adapter(trainer: Any, folder: Path) -> None:
-    """Write the adapter of ``trainer`` to ``folder``, without the path of the weights that it adapts."""
+    """Write the adapter of ``trainer`` to ``folder``."""
     shutil.rmtree(folder, ignore_errors=True)
     temporary = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     trainer.save_model(str(temporary))
-    config = read_json(temporary / "adapter_config.json")
-    write_json(folder / "adapter_config.json", {**config, "base_model_name_or_path": None})
-    os.replace(temporary / "adapter_model.safetensors", folder / "adapter_model.safetensors")
+    _move_adapter(temporary, folder)
     shutil.rmtree(temporary)
+
+
+def _move_adapter(source: Path, folder: Path) -> None:
+    """Move the adapter in ``source`` to ``folder``, without the path of the weights that it adapts: it differs by machine."""
+    config = read_json(source / "adapter_config.json")
+    write_json(folder / "adapter_config.json", {**config, "base_model_name_or_path": None})
+    os.replace(source / "adapter_model.safetensors", folder / "adapter_model.safetensors")
 
 
 def kept(model: Any, base: Path, share: float) -> Any:

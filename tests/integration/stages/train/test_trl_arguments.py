@@ -102,6 +102,10 @@ def test_qwen3_trains_resumes_merges_and_is_evaluated(tmp_path: Path, monkeypatc
         if not torch.allclose(one, other, atol=1e-7)
     }
     assert changed == {"q_proj", "v_proj"}
+    kept_files = sorted(file.name for file in (tmp_path / "whole/policy/adapter").iterdir())
+    assert kept_files == ["adapter_config.json", "adapter_model.safetensors"], (
+        "a card would name this machine's folders"
+    )
     adapted = PeftModel.from_pretrained(before, tmp_path / "whole/policy/adapter").merge_and_unload()
     kept = saving.kept(adapted, parent, config().keep_base)
     for one, other in zip(after.parameters(), kept.parameters(), strict=True):
