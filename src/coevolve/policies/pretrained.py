@@ -138,6 +138,16 @@ def download(model: str, revision: str | None, section: str = "base", look: bool
         ) from None
 
 
+def weights_size(source: Path, dtype: str) -> int:
+    """Bytes of the weights in the model directory ``source`` as ``dtype``."""
+    import torch
+    from transformers import AutoConfig
+
+    stored = str(AutoConfig.from_pretrained(str(source)).get_text_config().dtype or "float32").removeprefix("torch.")
+    held = sum(file.stat().st_size for file in source.glob("*.safetensors"))
+    return int(held * getattr(torch, dtype).itemsize / getattr(torch, stored).itemsize)
+
+
 def device() -> str:
     """The device for models: this process's GPU, or the CPU."""
     import torch

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
@@ -21,16 +22,26 @@ from coevolve.policies.prefix_attention import Prefix, attending, attends
 
 ROOM = 64  # fewest free columns after a layer of the cache moves to a new buffer
 CHUNK = 32  # random numbers drawn at a time for a reply
+LARGE = 10_000_000  # weights of a model whose pass takes longer for more rows; a small model's pass does not
+FEWER = (
+    0.75  # share of the rows of a pass that must still write, or the next pass of a large model leaves the others out
+)
 SHARED = 64  # fewest common tokens of first prompts (mostly the tools) that are worth a separate pass
 
 
 def load(
-    path: Path | str, threads: int = 1, dtype: str = "float32", quantize: str = "none", place: str | None = None
+    path: Path | str,
+    threads: int = 1,
+    dtype: str = "float32",
+    quantize: str = "none",
+    place: str | None = None,
+    copies: int = 1,
 ) -> tuple[Any, Any]:
     """The model and the tokenizer of a transformers model directory, or of the model that its pointer names, for inference.
 
     ``dtype`` is a torch dtype's name. ``quantize`` "4bit" loads the weights as NF4 (QLoRA, arXiv 2305.14314). ``place`` is a torch
-    device; None means the GPU if there is one.
+    device; None means the GPU if there is one. The caller needs memory for ``copies`` of the weights, gradients and moments of
+    the optimizer included: without it, this raises a CoevolveError.
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
@@ -42,9 +53,13 @@ def load(
     source = resolve(Path(path))
     more = {"quantization_config": _four_bits()} if quantize == "4bit" else {}
     try:
+        if not more and (place or device()) == "cpu":
+            _check_memory(source, dtype, copies)
         # saved policies contain this value, whose default depends on HF_HUB_OFFLINE
         tokenizer = AutoTokenizer.from_pretrained(str(source), local_files_only=True)
         model = AutoModelForCausalLM.from_pretrained(str(source), dtype=getattr(torch, dtype), **more)
+    except CoevolveError:
+        raise
     except Exception as error:  # damaged files raise many errors, and tokenizers a bare Exception
         if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
             raise
@@ -55,6 +70,19 @@ def load(
         ) from None
     check_template(tokenizer, str(path))
     return (model if more else model.to(place or device())).eval(), tokenizer
+
+
+def _check_memory(source: Path, dtype: str, copies: int) -> None:
+    """Refuse what cannot fit into this machine: an operating system that runs out of memory ends processes without a word."""
+    from coevolve.policies.pretrained import weights_size
+
+    needed, free = copies * weights_size(source, dtype), psutil.virtual_memory().available
+    if needed > free:
+        training = "; train adapters (train.lora.enabled: true)" if copies > 1 else ""
+        raise CoevolveError(
+            f"{source} needs at least {needed / 1e9:.1f} GB of memory, for {copies} times its weights in {dtype}, and "
+            f"{free / 1e9:.1f} GB are free{training or '; end other programs'}, or choose a smaller model"
+        )
 
 
 def _four_bits() -> Any:
@@ -85,9 +113,11 @@ def end_tokens(generation_config: Any, tokenizer: Any) -> list[int]:
 class GrowingLayer(DynamicLayer):  # type: ignore[misc]
     """A layer of the KV cache with spare room. Transformers' ``DynamicLayer`` copies its whole contents for every token.
 
-    Keys and values (rows × heads × columns × width) are views of buffers that are a quarter longer than needed.
+    Keys and values (rows × heads × columns × width) are views of buffers that are a quarter longer than needed. While ``active``
+    is set, a pass reads and writes these rows alone.
     """
 
+    active: torch.Tensor | None = None
     _buffers: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def update(
@@ -103,14 +133,16 @@ class GrowingLayer(DynamicLayer):  # type: ignore[misc]
                 self._moved(self.values, held, width, value_states),  # type: ignore[has-type]
             )
         keys, values = self._buffers
-        keys[:, :, held:width] = key_states
-        values[:, :, held:width] = value_states
+        rows = slice(None) if self.active is None else self.active
+        keys[rows, :, held:width] = key_states
+        values[rows, :, held:width] = value_states
         self.keys, self.values = keys[:, :, :width], values[:, :, :width]
-        return self.keys, self.values
+        return self.keys[rows], self.values[rows]
 
     def _moved(self, old: torch.Tensor, held: int, width: int, like: torch.Tensor) -> torch.Tensor:
-        rows, heads, _, size = like.shape
-        new = like.new_empty(rows, heads, width + max(width // 4, ROOM), size)
+        _, heads, _, size = like.shape
+        rows = len(old) if held else len(like)
+        new = like.new_zeros(rows, heads, width + max(width // 4, ROOM), size)
         if held:
             new[:, :, :held] = old
         return new
@@ -141,6 +173,7 @@ class TransformersPolicy:
         self._ends = torch.tensor(end_tokens(model.generation_config, tokenizer))
         self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
         self._attends = attends(model)
+        self._narrows = sum(weights.numel() for weights in model.parameters()) >= LARGE
         self._forget()
 
     def _forget(self) -> None:
@@ -251,16 +284,20 @@ class TransformersPolicy:
                 mask[row, width - len(ids) :] = True
         return tokens, mask
 
-    def _forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Feed the tokens; float32 logits of the last column, rows × vocabulary."""
+    def _forward(self, tokens: torch.Tensor, mask: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        """Feed the tokens of ``rows`` or of all rows; float32 logits of the last column, rows × vocabulary."""
         before = self._held.sum(1, keepdim=True) + self._prefix_tokens
         positions = (before + mask.cumsum(1) - 1).clamp(min=0)
-        self._held = torch.cat([self._held, mask], dim=1)
+        self._held = held = torch.cat([self._held, mask], dim=1)
         device = self.model.device
+        if rows is not None:
+            tokens, positions, held = tokens[rows], positions[rows], held[rows]
+        for layer in self._cache.layers:
+            layer.active = None if rows is None else rows.to(device)
         with attending(self._prefix):
             output = self.model(
                 input_ids=tokens.to(device),
-                attention_mask=self._held.to(device),
+                attention_mask=held.to(device),
                 position_ids=positions.to(device),
                 past_key_values=self._cache,
                 use_cache=True,
@@ -281,11 +318,13 @@ class TransformersPolicy:
         columns: list[torch.Tensor] = []
         values: list[torch.Tensor] = []
         counts = torch.zeros_like(left)
+        rows = torch.arange(len(room))  # those that the last pass read
         while True:
             step = len(columns)
             if step % CHUNK == 0:
                 uniform = torch.from_numpy(np.stack([draw.random(CHUNK) for draw in draws]))
-            token, value = self._sample(logits, uniform[:, step % CHUNK])
+            token, value = torch.full_like(left, self._pad), torch.zeros(len(room))
+            token[rows], value[rows] = self._sample(logits, uniform[rows, step % CHUNK])
             token = torch.where(alive, token, self._pad)
             columns.append(token)
             values.append(value)
@@ -294,7 +333,9 @@ class TransformersPolicy:
             alive = alive & ~torch.isin(token, self._ends) & (left > 0)
             if not bool(alive.any()):
                 break
-            logits = self._forward(token[:, None], alive[:, None])
+            if self._narrows and int(alive.sum()) <= FEWER * len(rows):
+                rows = alive.nonzero()[:, 0]
+            logits = self._forward(token[:, None], alive[:, None], rows if len(rows) < len(room) else None)
         tokens = torch.stack(columns, 1).tolist()
         logprobs = torch.stack(values, 1).tolist()
         sizes = counts.tolist()

@@ -12,6 +12,7 @@ from typing import Any
 
 from coevolve.core.errors import CoevolveError, install
 from coevolve.policies.config import PolicySection
+from coevolve.policies.pretrained import weights_size
 
 CACHE = "VLLM_CPU_KVCACHE_SPACE"  # vLLM's variable: GiB of keys and values on a CPU
 
@@ -73,8 +74,7 @@ def _cache(source: Path, acting: PolicySection) -> int:
     because = f"for policy.batch × policy.episode_tokens = {tokens} tokens"
     if asked := os.environ.get(CACHE):
         cache, because = int(asked) * 2**30, f"by {CACHE}"
-    stored = getattr(torch, str(config.dtype or "float32").removeprefix("torch.")).itemsize
-    weights = sum(file.stat().st_size for file in source.glob("*.safetensors")) * size / stored
+    weights = weights_size(source, acting.dtype)
     free = psutil.virtual_memory().available
     if weights + cache > free:
         raise CoevolveError(

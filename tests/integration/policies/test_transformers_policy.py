@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -123,6 +124,18 @@ def test_tasks_with_the_same_tools_share_the_first_pass_over_them(
     assert_alike(shared, apart)
 
 
+def test_passes_of_a_large_model_leave_out_rows_that_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The replies stay the same."""
+    fed = fed_to(MODEL, monkeypatch)
+    whole = attempts(TransformersPolicy(MODEL, TOKENIZER, 1.0), 4)
+    rows = sum(count * width for count, width in fed)
+    monkeypatch.setattr("coevolve.policies.transformers_policy.LARGE", 0)
+    fed.clear()
+    narrow = attempts(TransformersPolicy(MODEL, TOKENIZER, 1.0), 4)
+    assert sum(count * width for count, width in fed) < 0.9 * rows
+    assert_alike(narrow, whole)
+
+
 def test_budget_and_context_end_an_episode() -> None:
     episodes = played(1.0, limits=Limits(8, 40, 64, 60.0))
     assert {one.trajectory.stop_reason for one in episodes} <= {StopReason.MAX_TOKENS, StopReason.DONE}
@@ -141,3 +154,16 @@ def test_code_in_a_model_directory_does_not_run(tmp_path: Path) -> None:
     with pytest.raises(CoevolveError, match="expected a transformers model directory"):
         load(folder)
     assert not (tmp_path / "ran").exists()
+
+
+def test_model_that_does_not_fit_is_refused_before_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = (ROOT / "policies/base" / "model.safetensors").stat().st_size
+    free = SimpleNamespace(available=3 * size)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: free)
+    load(ROOT / "policies/base")
+    load(ROOT / "policies/base", dtype="bfloat16", copies=4)
+    with pytest.raises(CoevolveError, match=r"for 4 times its weights in float32, .*train.lora.enabled: true"):
+        load(ROOT / "policies/base", copies=4)
+    free.available = size // 2
+    with pytest.raises(CoevolveError, match="a smaller model"):
+        load(ROOT / "policies/base")

@@ -8,6 +8,7 @@ from coevolve.core.attempts import attempt_of
 from coevolve.core.errors import CoevolveError
 from coevolve.core.records import Attempt
 from coevolve.core.seeding import derive_seed
+from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory
 from coevolve.rollout import Episode, RolloutRequest
@@ -41,14 +42,22 @@ def requests(
     ]
 
 
-def check_acts(gathered: Gathered, policy: str) -> None:
-    """Raise a CoevolveError if ``policy`` made no call in any of the ``gathered`` episodes and no group teaches."""
+def check_first(gathered: Gathered, policy: str) -> None:
+    """Look at the first step of a training: raise a CoevolveError if ``policy`` makes no call, and say so if no group teaches."""
+    if gathered.dropped < len(gathered.played):
+        return
     played = [episode.trajectory for group in gathered.played for episode in group]
-    if gathered.dropped == len(gathered.played) and not any(trajectory.calls for trajectory in played):
+    if not any(trajectory.calls for trajectory in played):
         raise CoevolveError(
             f"{policy} made no call in its first {len(played)} episodes, and a policy that never acts learns nothing from rewards; "
             "give it a warm start: set warm.steps in params.yaml, for example to 50 (docs/my-model.md)"
         )
+    solved = sum(is_success(trajectory.score) for trajectory in played)
+    remedy = "harder tasks or a shorter warm start" if solved else "easier tasks or a longer warm start"
+    print(
+        f"{policy} solved {solved} of its first {len(played)} episodes, and no group of attempts differs in its rewards, so this "
+        f"step teaches nothing; if the next steps look the same, use {remedy}"
+    )
 
 
 def rewards(group: Group) -> list[float | None]:

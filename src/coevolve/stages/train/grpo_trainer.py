@@ -42,7 +42,7 @@ from coevolve.stages.train.batch import columns, deal, shared
 from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.curriculum import Step, stream
-from coevolve.stages.train.groups import Gathered, Group, attempts, check_acts, gather, requests
+from coevolve.stages.train.groups import Gathered, Group, attempts, check_first, gather, requests
 from coevolve.stages.train.grpo import Grpo
 from coevolve.stages.train.learner import Job, Log, Settings, anchor
 from coevolve.stages.train.lora import adapters
@@ -57,7 +57,7 @@ from coevolve.stages.train.shared_prefix import (
     shares,
     tell_obstacle,
 )
-from coevolve.stages.train.trl_arguments import alone, common, weights_dtype
+from coevolve.stages.train.trl_arguments import alone, common, copies_of_weights, weights_dtype
 
 BUCKETS = 6  # parts of a batch, divided by length
 SERVER_PATIENCE = 240.0  # seconds to wait for a vLLM server
@@ -67,7 +67,10 @@ def train(settings: Settings, environment: Environment, job: Job, log: Log | Non
     """See ``coevolve.stages.train.learner.Learner``."""
     config, acting = settings.train, settings.policy
     arguments = _arguments(settings, job.scratch, derive_seed(job.seed, "train", job.iteration) % 2**31)
-    model, tokenizer = load(job.parent, acting.threads, weights_dtype(config, acting), config.lora.quantize)
+    copies = copies_of_weights(config, _section(settings).beta > 0)
+    model, tokenizer = load(
+        job.parent, acting.threads, weights_dtype(config, acting), config.lora.quantize, copies=copies
+    )
     prepare_passes(model, config, settings.launch, on_request=True)
     tell_obstacle(model, config, settings.launch)
     resume, steps = resumed(job.scratch)
@@ -208,7 +211,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         with self._whole_model():
             gathered = self._gather(step)
         if step == 0:
-            check_acts(gathered, str(self._job.parent))
+            check_first(gathered, str(self._job.parent))
         if self.accelerator.is_main_process:
             self._steps.keep(step, gathered, self._config.tasks_per_step)
         rows = deal(

@@ -25,7 +25,7 @@ from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Example, Tokens, offered, tokens
 from coevolve.stages.train.saving import finish
 from coevolve.stages.train.shared_prefix import prepare_passes, shares, tell_obstacle
-from coevolve.stages.train.trl_arguments import ROWS, common, weights_dtype
+from coevolve.stages.train.trl_arguments import ROWS, common, copies_of_weights, weights_dtype
 
 PASSES = 4  # of a step, divided by length to save padding, unless train.micro_batch is set
 
@@ -100,7 +100,8 @@ def trained(
     seed = derive_seed(job.seed, "train", job.iteration) % 2**31
     shared = common(config, acting, settings.launch, job.scratch, seed, method.rate, batch.size, batch.name)
     dtype = weights_dtype(config, acting)
-    model, tokenizer = load(job.parent, acting.threads, dtype, config.lora.quantize)
+    copies = copies_of_weights(config, method.anchored)
+    model, tokenizer = load(job.parent, acting.threads, dtype, config.lora.quantize, copies=copies)
     prepare_passes(model, config, settings.launch)
     tell_obstacle(model, config, settings.launch)
     anchored = {}

@@ -106,3 +106,11 @@ def _deepspeed(config: Launch) -> dict[str, Any] | None:
         "bf16": {"enabled": "auto"},
         "steps_per_print": 10**9,
     }
+
+
+def copies_of_weights(config: Optimizer, anchored: bool) -> int:
+    """The memory of a training on a CPU, in copies of the weights: gradients, Adam's two moments, and the anchor if there is one.
+
+    Adapters are small, and their anchor is the model without them.
+    """
+    return 1 if config.lora.enabled else 4 + anchored

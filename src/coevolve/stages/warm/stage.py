@@ -28,6 +28,7 @@ from coevolve.stages.train.learner import Job, Shared
 from coevolve.tracking.journal import Run, start
 
 REACHED = "reached.json"
+TOO_ABLE = 0.9  # success on held-out tasks above which a group of attempts rarely differs
 
 
 def main(params: Params) -> None:
@@ -58,10 +59,13 @@ def main(params: Params) -> None:
                 "teach with easier tasks (warm.split)"
             )
         figures["held-out success"] = solved
-        notes.append(
-            f"policies/0 solves {solved:.2f} of {tasks}, after {taken} of {config.steps} warm.steps (warm.until: {config.until})"
-        )
-        print(notes[-1])
+        found = f"policies/0 solves {solved:.2f} of {tasks}, after {taken} of {config.steps} warm.steps (warm.until: {config.until})"
+        if solved > TOO_ABLE:
+            found += (
+                "; most groups of attempts will teach nothing: lower warm.until, or choose harder tasks (tasks.split)"
+            )
+        notes.append(found)
+        print(found)
     shutil.copytree(made / "policy", Paths.policy(0))
     write_summary(StageSummary("warm", 0, figures, costs=costs, notes=notes, arithmetic=in_effect().name))
 

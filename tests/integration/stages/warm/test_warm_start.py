@@ -79,4 +79,5 @@ def test_policy_that_solves_nothing_stops_before_the_loop(tmp_path: Path) -> Non
     for stage in ("code", "base", "warm"):
         done = coevolve("stage", stage, cwd=project)
     note = "policies/0 solves 1.00 of 1 held-out training tasks, after 0 of 0 warm.steps (warm.until: 0.5)"
+    note += "; most groups of attempts will teach nothing: lower warm.until, or choose harder tasks (tasks.split)"
     assert note in done.stdout and note in read_json(project / "data/0/summary/warm.json")["notes"]

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -9,7 +10,7 @@ from coevolve.core.records import Attempt
 from coevolve.core.task import CallOutcome, Task
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.rollout import Episode
-from coevolve.stages.train.groups import Gathered, Group, attempts, check_acts, gather, rewards, teaches
+from coevolve.stages.train.groups import Gathered, Group, attempts, check_first, gather, rewards, teaches
 from coevolve.stages.train.stage import PREFERENCE, summary
 
 
@@ -73,13 +74,20 @@ def test_attempts_are_grouped_by_task_and_step_without_failed_episodes() -> None
     assert attempts(played) == [Attempt("a", 1, 0, 1.25 / 3, 3, 1), failed, Attempt("a", 1, 1, 0.5, 2, 2)]
 
 
-def test_policy_that_never_acts_is_an_early_error() -> None:
+def test_first_step_that_teaches_nothing_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     silent, mixed = group(0.0, 0.0), group(0.0, 0.2)
     with pytest.raises(CoevolveError, match=r"policies/0 made no call in its first 4 episodes.* warm.steps"):
-        check_acts(Gathered([], [silent, silent]), "policies/0")
-    check_acts(Gathered([mixed], [silent, mixed]), "policies/0")  # it is paid for what it says
-    silent[0].trajectory.calls.append(CallOutcome("lock", {}, False, "error"))
-    check_acts(Gathered([], [silent, silent]), "policies/0")  # it acts, and badly
+        check_first(Gathered([], [silent, silent]), "policies/0")
+    check_first(Gathered([mixed], [silent, mixed]), "policies/0")  # it is paid for what it says
+    assert not capsys.readouterr().out
+    for scores, found in (
+        ((0.0, 0.0), "solved 0 of its first 4 .* easier"),
+        ((1.0, 1.0), "solved 4 of its first 4 .* harder"),
+    ):
+        acting = group(*scores)
+        acting[0].trajectory.calls.append(CallOutcome("lock", {}, False, "error"))
+        check_first(Gathered([], [acting, acting]), "policies/0")
+        assert re.search(found, capsys.readouterr().out)
 
 
 STEP = {"groups": 5.0, "groups_without_variance": 2.0, "tokens": 30.0, "success": 0.25}
