@@ -46,8 +46,8 @@ def row(episode: Episode, reward: float | None, end: int) -> Row:
     return Row(prompt, completion, mask, logprobs, reward) if completion else Row(prompt, [end], [0], [0.0], reward)
 
 
-def deal(groups: Sequence[Group], rank: int, world: int, passes: int, end: int) -> list[Row]:
-    """The rows of process ``rank``. All ``world`` processes and all ``passes`` get equally many rows.
+def deal(groups: Sequence[Group], rank: int, world: int, passes: int, size: int, end: int) -> list[Row]:
+    """The rows of process ``rank``. All ``world`` processes and all ``passes`` get equally many rows, ``size`` in several passes.
 
     Over all processes, groups stay whole and in order. Masked rows in separate groups fill up the last passes. They weigh
     nothing in the loss, which is a mean over tokens (DAPO, arXiv 2503.14476).
@@ -55,7 +55,8 @@ def deal(groups: Sequence[Group], rank: int, world: int, passes: int, end: int) 
     rows = [
         row(episode, reward, end) for group in groups for episode, reward in zip(group, rewards(group), strict=True)
     ]
-    even = lcm(len(groups[0]), world * passes)
+    # where the rows of a pass are whole groups, each prompt is computed in one pass
+    even = lcm(len(groups[0]), world) if passes == 1 else size * world * passes
     rows += [Row([end], [end], [0], [0.0], None)] * (-len(rows) % even)
     share = len(rows) // world
     return rows[rank * share : (rank + 1) * share]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -199,6 +200,15 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         ends = end_tokens(model.generation_config, tokenizer)
         return VllmPolicy(complete, tokenizer, ends, acting.episode_tokens, acting.template)
 
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        """TRL's method, which deals the rows of a step to its passes at random. Here attempts at one task stay in one pass, which
+        computes their prompt once; the gradient is a sum over all passes either way.
+        """
+        if self.args.steps_per_generation == 1:
+            return super()._prepare_inputs(generation_batch)
+        with patch("trl.trainer.grpo_trainer.shuffle_sequence_dict", lambda rows: rows):
+            return super()._prepare_inputs(generation_batch)
+
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         step = self.state.global_step
         torch.manual_seed(derive_seed(self._job.seed, "train", self._job.iteration, step, "batch") % 2**63)
@@ -219,6 +229,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
             self.accelerator.process_index,
             self.accelerator.num_processes,
             self.args.steps_per_generation,
+            self.args.per_device_train_batch_size,
             self.processing_class.eos_token_id,
         )
         self._rows = columns(rows, logprobs=self.use_vllm)
