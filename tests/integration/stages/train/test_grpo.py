@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,10 +15,13 @@ from coevolve.core.success import is_success
 from coevolve.core.trajectories import StopReason, read_trajectories
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
 from coevolve.stages.train import grpo
 from coevolve.stages.train.checkpoints import COMPLETE
+from coevolve.stages.train.grpo_trainer import _LoopTrainer
 from coevolve.stages.train.learner import Log
+from tests import ROOT
 from tests.unit.stages.train.small import ACTING, CONFIG, WORLD, changed, job, outputs, settings, stop_at
 
 LIMITS = Limits.of(ACTING)
@@ -92,6 +96,30 @@ def test_resumed_run_draws_by_the_attempts_before_the_kill(tmp_path: Path) -> No
     assert learn(tmp_path / "known", attempts=mastered) != whole, "earlier iterations count as well"
 
 
+def test_attempts_at_one_task_stay_in_one_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passes of one group each give the gradient of a single pass."""
+    prompts: list[int] = []
+
+    def counted(self: Any, model: Any, ids: torch.Tensor, mask: torch.Tensor, scored: int, **others: Any) -> Any:
+        firsts = {
+            tuple(row[there > 0].tolist()) for row, there in zip(ids[:, :-scored], mask[:, :-scored], strict=True)
+        }
+        prompts.append(len(firsts))
+        return passes(self, model, ids, mask, scored, **others)
+
+    passes = _LoopTrainer._get_per_token_logps_and_entropies
+    monkeypatch.setattr(_LoopTrainer, "_get_per_token_logps_and_entropies", counted)
+    weights = []
+    for rows in (0, CONFIG.group_size):
+        config = CONFIG.model_copy(update={"steps": 1, "micro_batch": rows})
+        grpo.learn(settings(config, beta=0.0, refill_rounds=0), WORLD, job(tmp_path / str(rows)))
+        weights.append(load(tmp_path / str(rows) / "policy")[0].state_dict())
+    assert prompts[0] > 1 and prompts[1:] == [1] * CONFIG.tasks_per_step
+    start = load(ROOT / "policies/base")[0].state_dict()
+    for name, whole in weights[0].items():
+        assert torch.allclose(weights[1][name] - start[name], whole - start[name], atol=1e-5)
+
+
 def test_canary_trl_calls_our_methods_as_expected() -> None:
     """A TRL release that moves a method that we override or rely on must fail here, not in a run."""
     import inspect
@@ -104,6 +132,7 @@ def test_canary_trl_calls_our_methods_as_expected() -> None:
     assert list(scored)[:5] == ["self", "model", "input_ids", "attention_mask", "logits_to_keep"]
     source = inspect.getsource(GRPOTrainer._generate)
     assert 'extra_fields.pop("env_mask"' in source
+    assert "shuffle_sequence_dict(generation_batch)" in inspect.getsource(GRPOTrainer._prepare_inputs)
     assert {"steps_per_generation", "epsilon_high", "beta", "shuffle_dataset"} <= set(
         inspect.signature(GRPOConfig.__init__).parameters
     )
