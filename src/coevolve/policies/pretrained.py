@@ -138,14 +138,19 @@ def download(model: str, revision: str | None, section: str = "base", look: bool
         ) from None
 
 
+def stored_dtype(source: Path) -> str:
+    """The type of the weights in the model directory ``source``, as torch names it."""
+    from transformers import AutoConfig
+
+    return str(AutoConfig.from_pretrained(str(source)).get_text_config().dtype or "float32").removeprefix("torch.")
+
+
 def weights_size(source: Path, dtype: str) -> int:
     """Bytes of the weights in the model directory ``source`` as ``dtype``."""
     import torch
-    from transformers import AutoConfig
 
-    stored = str(AutoConfig.from_pretrained(str(source)).get_text_config().dtype or "float32").removeprefix("torch.")
     held = sum(file.stat().st_size for file in source.glob("*.safetensors"))
-    return int(held * getattr(torch, dtype).itemsize / getattr(torch, stored).itemsize)
+    return int(held * getattr(torch, dtype).itemsize / getattr(torch, stored_dtype(source)).itemsize)
 
 
 def device() -> str:

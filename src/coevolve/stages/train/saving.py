@@ -12,6 +12,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_json, write_json, write_jsonl
 from coevolve.core.launch import is_main
 from coevolve.core.trajectories import write_trajectories
+from coevolve.policies.pretrained import resolve, stored_dtype
 from coevolve.policies.transformers_policy import load
 from coevolve.stages.train.checkpoints import Steps
 from coevolve.stages.train.learner import Job, Shared
@@ -30,11 +31,12 @@ def save(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> None:
     """Write the model of ``trainer`` to ``job.policy``; every process calls it, and the main process writes.
 
     Adapters are merged into the unquantized weights of the parent, even if training quantized them. They also stay in the folder
-    ``adapter``, because they are small enough to send: on the parent's weights they give the policy before any average. An average with the weights
-    of ``job.base`` is in float32, because bfloat16 would lose most of a small step.
+    ``adapter``, because they are small enough to send: on the parent's weights they give the policy before any average. Weights
+    become bfloat16 only if the parent's are: it would lose most of a small step. So an average with ``job.base`` is in float32.
     """
     policy, share = job.policy, settings.train.keep_base
-    dtype = "float32" if share else settings.policy.dtype
+    dtypes = {settings.policy.dtype, stored_dtype(resolve(job.parent))}
+    dtype = "float32" if share or "float32" in dtypes else settings.policy.dtype
     model = trainer.accelerator.unwrap_model(trainer.model)
     temporary = policy.with_name(f".{policy.name}.tmp")
     if is_main():

@@ -15,6 +15,7 @@ from coevolve.core.success import is_success
 from coevolve.core.trajectories import StopReason, read_trajectories
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve.policies.pretrained import stored_dtype
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
 from coevolve.stages.train import grpo
@@ -118,6 +119,17 @@ def test_attempts_at_one_task_stay_in_one_pass(tmp_path: Path, monkeypatch: pyte
     start = load(ROOT / "policies/base")[0].state_dict()
     for name, whole in weights[0].items():
         assert torch.allclose(weights[1][name] - start[name], whole - start[name], atol=1e-5)
+
+
+def test_adapters_on_bfloat16_weights_leave_a_float32_parent_float32(tmp_path: Path) -> None:
+    """A small step would be lost in bfloat16."""
+    made = settings(changed(steps=1, lora={"enabled": True}))
+    acting = made.policy.model_copy(update={"dtype": "bfloat16"})
+    grpo.learn(replace(made, policy=acting), WORLD, job(tmp_path))
+    assert stored_dtype(tmp_path / "policy") == "float32"
+    start, ended = (load(folder)[0].state_dict() for folder in (ROOT / "policies/base", tmp_path / "policy"))
+    moved = [name for name, values in ended.items() if not torch.equal(values, start[name])]
+    assert moved and any((ended[name] != ended[name].bfloat16().float()).any() for name in moved)
 
 
 def test_canary_trl_calls_our_methods_as_expected() -> None:
