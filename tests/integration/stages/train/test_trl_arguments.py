@@ -58,15 +58,8 @@ class Parity(Miniworld):
 
 def config(**changes: object) -> Train:
     lora = CONFIG.lora.model_copy(update={"enabled": True, "rank": 4, "targets": ["q_proj", "v_proj"]})
-    update = {
-        "steps": 2,
-        "tasks_per_step": 2,
-        "micro_batch": 4,
-        "gradient_checkpointing": True,
-        "schedule": "linear",
-        "lora": lora,
-    }
-    return CONFIG.model_copy(update={**update, **changes})
+    update = {"steps": 2, "tasks_per_step": 2, "micro_batch": 4, "gradient_checkpointing": True, "schedule": "linear"}
+    return CONFIG.model_copy(update={**update, "lora": lora, **changes})
 
 
 def settings() -> Settings:
@@ -102,10 +95,6 @@ def test_qwen3_trains_resumes_merges_and_is_evaluated(tmp_path: Path, monkeypatc
         if not torch.allclose(one, other, atol=1e-7)
     }
     assert changed == {"q_proj", "v_proj"}
-    kept_files = sorted(file.name for file in (tmp_path / "whole/policy/adapter").iterdir())
-    assert kept_files == ["adapter_config.json", "adapter_model.safetensors"], (
-        "a card would name this machine's folders"
-    )
     adapted = PeftModel.from_pretrained(before, tmp_path / "whole/policy/adapter").merge_and_unload()
     kept = saving.kept(adapted, parent, config().keep_base)
     for one, other in zip(after.parameters(), kept.parameters(), strict=True):

@@ -1,9 +1,9 @@
 """Measure GRPO steps of models with random weights on one GPU: tokens per second, memory, and the share of the chip's limits.
 
-    python benchmarks/gpu.py                              # all cases of 135M, 0.6B and 4B weights
-    python benchmarks/gpu.py --cases 0.6B-bf16-share 0.6B-bf16-recompute --out cases.jsonl
-    python benchmarks/gpu.py --cases 4B-bf16-share --vllm     # vLLM colocated instead of transformers
-    python benchmarks/gpu.py --cases smoke-bf16-share smoke-full-share   # a few thousand weights, on any machine
+    python benchmarks/gpu/bench.py                              # all cases of 135M, 0.6B and 4B weights
+    python benchmarks/gpu/bench.py --cases 0.6B-bf16-share 0.6B-bf16-recompute --out cases.jsonl
+    python benchmarks/gpu/bench.py --cases 4B-bf16-share --vllm     # vLLM colocated instead of transformers
+    python benchmarks/gpu/bench.py --cases smoke-bf16-share smoke-full-share   # a few thousand weights, on any machine
 
 Nothing is downloaded: speed does not depend on the values of weights. Every reply is cut at --reply tokens. One step more than
 --steps is played and not counted. A case that fails prints its error, and the next one runs.
@@ -147,7 +147,7 @@ def make(name: str, folder: Path) -> int:
 
 def settings(case: Case, steps: int, reply: int, vllm: bool) -> Settings:
     """The parameters of this repository, changed for ``case``."""
-    params = load(Path(__file__).parents[1] / "params.yaml")
+    params = load(Path(__file__).parents[2] / "params.yaml")
     acting = params.policy.model_copy(
         update={
             "max_turns": TURNS, "episode_tokens": 8192, "reply_tokens": reply, "batch": 256, "max_seconds": 3600.0,
