@@ -73,7 +73,7 @@ def load(
 
 
 def _check_memory(source: Path, dtype: str, copies: int) -> None:
-    """Refuse what cannot fit into this machine: an operating system that runs out of memory ends processes without a word."""
+    """Refuse what cannot fit: an operating system that runs out of memory ends processes without a word."""
     from coevolve.policies.pretrained import weights_size
 
     needed, free = copies * weights_size(source, dtype), psutil.virtual_memory().available

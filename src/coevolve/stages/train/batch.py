@@ -47,7 +47,7 @@ def row(episode: Episode, reward: float | None, end: int) -> Row:
 
 
 def deal(groups: Sequence[Group], rank: int, world: int, passes: int, size: int, end: int) -> list[Row]:
-    """The rows of process ``rank``. All ``world`` processes and all ``passes`` get equally many rows, ``size`` in several passes.
+    """The rows of process ``rank``. All ``world`` processes and all ``passes`` get equally many, ``size`` in several.
 
     Over all processes, groups stay whole and in order. Masked rows in separate groups fill up the last passes. They weigh
     nothing in the loss, which is a mean over tokens (DAPO, arXiv 2503.14476).

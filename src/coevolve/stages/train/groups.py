@@ -43,7 +43,7 @@ def requests(
 
 
 def check_first(gathered: Gathered, policy: str) -> None:
-    """Look at the first step of a training: raise a CoevolveError if ``policy`` makes no call, and say so if no group teaches."""
+    """Say so if the first step teaches nothing. If ``policy`` makes no call at all, raise a CoevolveError."""
     if gathered.dropped < len(gathered.played):
         return
     played = [episode.trajectory for group in gathered.played for episode in group]
@@ -55,8 +55,8 @@ def check_first(gathered: Gathered, policy: str) -> None:
     solved = sum(is_success(trajectory.score) for trajectory in played)
     remedy = "harder tasks or a shorter warm start" if solved else "easier tasks or a longer warm start"
     print(
-        f"{policy} solved {solved} of its first {len(played)} episodes, and no group of attempts differs in its rewards, so this "
-        f"step teaches nothing; if the next steps look the same, use {remedy}"
+        f"{policy} solved {solved} of its first {len(played)} episodes, and no group of attempts differs in its rewards, so "
+        f"this step teaches nothing; if the next steps look the same, use {remedy}"
     )
 
 

@@ -201,8 +201,8 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         return VllmPolicy(complete, tokenizer, ends, acting.episode_tokens, acting.template)
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
-        """TRL's method, which deals the rows of a step to its passes at random. Here attempts at one task stay in one pass, which
-        computes their prompt once; the gradient is a sum over all passes either way.
+        """TRL's method, which deals the rows of a step to its passes at random. Here attempts at one task stay in one pass,
+        which computes their prompt once. The gradient is a sum over all passes either way.
         """
         if self.args.steps_per_generation == 1:
             return super()._prepare_inputs(generation_batch)

@@ -109,7 +109,7 @@ def _deepspeed(config: Launch) -> dict[str, Any] | None:
 
 
 def copies_of_weights(config: Optimizer, anchored: bool) -> int:
-    """The memory of a training on a CPU, in copies of the weights: gradients, Adam's two moments, and the anchor if there is one.
+    """The memory of a training on a CPU, in copies of the weights: with gradients, Adam's two moments, and the anchor.
 
     Adapters are small, and their anchor is the model without them.
     """

@@ -59,7 +59,8 @@ def main(params: Params) -> None:
                 "teach with easier tasks (warm.split)"
             )
         figures["held-out success"] = solved
-        found = f"policies/0 solves {solved:.2f} of {tasks}, after {taken} of {config.steps} warm.steps (warm.until: {config.until})"
+        steps = f"{taken} of {config.steps} warm.steps (warm.until: {config.until})"
+        found = f"policies/0 solves {solved:.2f} of {tasks}, after {steps}"
         if solved > TOO_ABLE:
             found += (
                 "; most groups of attempts will teach nothing: lower warm.until, or choose harder tasks (tasks.split)"
