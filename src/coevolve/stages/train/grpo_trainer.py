@@ -8,6 +8,7 @@ their rows. One process writes the trajectories.
 """
 
 import logging
+import math
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -256,7 +257,8 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         sharing = bool(prompts) and len(levels_of(prompts)) > 1
         order = _order(prompts, before + after, sharing)
         # every process makes equally many passes: with sharded parameters all processes meet in each pass
-        chunks = order.chunk(1 if self._config.micro_batch else BUCKETS)
+        # (the anchor's pass gets all rows of a step at once)
+        chunks = order.chunk(math.ceil(len(order) / self._config.micro_batch) if self._config.micro_batch else BUCKETS)
         spans = [(prompt - int(before[rows].max()), int(after[rows].max())) for rows in chunks]
         parts = [
             (input_ids[rows, first : prompt + last], attention_mask[rows, first : prompt + last], last)
