@@ -15,21 +15,22 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from coevolve.core.arithmetic import pin
 from coevolve.core.io import read_json, read_jsonl_objects, write_json
+from coevolve.core.progress import bar
 from coevolve.core.seeding import derive_seed
+from coevolve.core.success import is_success
 from coevolve.core.task import Task
-from coevolve.core.yaml_files import load_yaml
+from coevolve.core.yaml_files import load_yaml, read_yaml
 from coevolve.environments.registry import make
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.schema import PARAMS, parse
+from coevolve.studies.run_queue import parameters
 
 FOLDER = Path("pilot")
 RATES = FOLDER / "rates.json"
@@ -46,41 +47,24 @@ def rates(params: Any, split: str, count: int) -> None:
     model, tokenizer = load_policy("policies/0", params.policy.threads, params.policy.dtype)
     policy = TransformersPolicy(model, tokenizer, params.train.temperature, params.policy.template)
     tasks = environment.tasks(split)[:count]
-    began, solved = time.perf_counter(), {}
-    at_once = max(params.policy.batch // ATTEMPTS, 1)
-    for start in range(0, len(tasks), at_once):
-        some = tasks[start : start + at_once]
-        wanted = [
-            RolloutRequest(task, derive_seed(params.seed, "pilot", task.task_id, sample), 0, 0, number, sample)
-            for number, task in enumerate(some)
-            for sample in range(ATTEMPTS)
-        ]
-        episodes = rollout(policy, environment, wanted, Limits.of(params.policy))
-        for episode in episodes:
-            solved.setdefault(episode.trajectory.task_id, []).append(episode.trajectory.score)
-        seconds = (time.perf_counter() - began) / sum(map(len, solved.values()))
-        write_json(RATES, {"split": split, "seconds per episode": seconds, "scores": solved})
-        print(f"{len(solved)} tasks, {seconds:.2f} s per episode", flush=True)
-    spread = Counter(sum(score == 1.0 for score in scores) for scores in solved.values())
-    print("tasks by successes of eight:", dict(sorted(spread.items())))
+    wanted = [
+        RolloutRequest(task, derive_seed(params.seed, "pilot", task.task_id, sample), sample=sample)
+        for task in tasks
+        for sample in range(ATTEMPTS)
+    ]
+    began, solved = time.perf_counter(), Counter[str]()
+    with bar(len(wanted), "rates", "episodes") as progress:
+        episodes = rollout(policy, environment, wanted, Limits.of(params.policy), progress=progress.update)
+    for episode in episodes:
+        solved[episode.trajectory.task_id] += is_success(episode.trajectory.score)
+    write_json(RATES, {"split": split, "rates": {name: count / ATTEMPTS for name, count in solved.items()}})
+    print(f"{len(tasks)} tasks, {(time.perf_counter() - began) / len(wanted):.2f} s per episode")
+    print("tasks by successes of eight:", dict(sorted(Counter(solved.values()).items())))
 
 
-def changed(raw: Any, changes: list[str]) -> Any:
-    """The parameters ``raw`` with ``changes`` of the form section.key=value."""
-    for change in changes:
-        key, value = change.split("=", 1)
-        *sections, last = key.split(".")
-        section = raw
-        for one in sections:
-            section = section.setdefault(one, {})
-        section[last] = yaml.safe_load(value)
-    return raw
-
-
-def between(tasks: list[Task], low: float = LOW, high: float = HIGH) -> list[Task]:
-    scores = read_json(RATES)["scores"]
-    rate = {name: sum(score == 1.0 for score in values) / len(values) for name, values in scores.items()}
-    return [task for task in tasks if low <= rate.get(task.task_id, -1.0) <= high]
+def between(tasks: Sequence[Task]) -> list[Task]:
+    rate = read_json(RATES)["rates"]
+    return [task for task in tasks if LOW <= rate.get(task.task_id, -1.0) <= HIGH]
 
 
 def timed(call: Callable[..., Any], name: Callable[..., str], seconds: Counter[str]) -> Callable[..., Any]:
@@ -102,7 +86,7 @@ def train(params: Any, name: str, steps: int, scale: str) -> None:
     from coevolve.stages.train.learner import Job, Settings
 
     environment, folder = make(params.environment), FOLDER / name
-    tasks = between(list(environment.tasks(read_json(RATES)["split"])))
+    tasks = between(environment.tasks(read_json(RATES)["split"]))
     settings = Settings(
         params.train.model_copy(update={"steps": steps, "save_steps": 1, "curriculum": "even"}),
         params.policy, params.launch, params.learner,
@@ -170,7 +154,8 @@ def main() -> None:
     if args.action == "show":
         return show()
     pin()
-    params = parse(changed(load_yaml(PARAMS, "run in a project"), args.changes), " ".join(args.changes) or str(PARAMS))
+    changes = {key: read_yaml(value) for key, _, value in (one.partition("=") for one in args.changes)}
+    params = parse(parameters(load_yaml(PARAMS, "run in a project"), changes), str(PARAMS))
     if args.action == "rates":
         return rates(params, args.split, args.tasks)
     if args.fresh:

@@ -23,9 +23,7 @@ from coevolve.policies.prefix_attention import Prefix, attending, attends
 ROOM = 64  # fewest free columns after a layer of the cache moves to a new buffer
 CHUNK = 32  # random numbers drawn at a time for a reply
 LARGE = 10_000_000  # weights of a model whose pass takes longer for more rows; a small model's pass does not
-FEWER = (
-    0.75  # share of the rows of a pass that must still write, or the next pass of a large model leaves the others out
-)
+FEWER = 0.75  # share of a pass's rows that still write, from which a large model's next pass leaves out the others
 SHARED = 64  # fewest common tokens of first prompts (mostly the tools) that are worth a separate pass
 
 

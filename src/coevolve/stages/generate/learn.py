@@ -30,7 +30,7 @@ from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Tokens
 from coevolve.stages.train.saving import save_learned
 from coevolve.stages.train.sft_trainer import IGNORED, collate, supervised
-from coevolve.stages.train.trl_arguments import common, weights_dtype
+from coevolve.stages.train.trl_arguments import common, load_parent
 
 PROBED = 64  # generations that measure the divergence of whole specs
 
@@ -58,7 +58,7 @@ def learn(
     rate, rows_name = section.learning_rate, "generate.batch"
     arguments = common(config, acting, settings.launch, job.scratch, seed, rate, section.batch, rows_name)
     checkpoint, steps = resumed(job.scratch)
-    model, tokenizer = load(job.parent, acting.threads, weights_dtype(config, acting), config.lora.quantize)
+    model, tokenizer = load_parent(job.parent, config, acting, anchored=True)
     first, _ = load(job.base, acting.threads, acting.dtype)
     renderer = Renderer(tokenizer, acting.template)
     rows = [row(lesson, renderer) for lesson in drawn(lessons, section, job)]

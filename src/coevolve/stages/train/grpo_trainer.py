@@ -36,7 +36,7 @@ from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Policy
 from coevolve.policies.pretrained import resolve
 from coevolve.policies.replicas import Replicas
-from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens, load
+from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens
 from coevolve.policies.vllm_engine import colocated, engine_arguments, require_vllm
 from coevolve.policies.vllm_policy import VllmPolicy, engine, server
 from coevolve.rollout import Limits, rollout
@@ -59,7 +59,7 @@ from coevolve.stages.train.shared_prefix import (
     shares,
     tell_obstacle,
 )
-from coevolve.stages.train.trl_arguments import alone, common, copies_of_weights, weights_dtype
+from coevolve.stages.train.trl_arguments import alone, common, load_parent, weights_dtype
 
 BUCKETS = 6  # parts of a batch, divided by length
 SERVER_PATIENCE = 240.0  # seconds to wait for a vLLM server
@@ -69,10 +69,7 @@ def train(settings: Settings, environment: Environment, job: Job, log: Log | Non
     """See ``coevolve.stages.train.learner.Learner``."""
     config, acting = settings.train, settings.policy
     arguments = _arguments(settings, job.scratch, derive_seed(job.seed, "train", job.iteration) % 2**31)
-    copies = copies_of_weights(config, _section(settings).beta > 0)
-    model, tokenizer = load(
-        job.parent, acting.threads, weights_dtype(config, acting), config.lora.quantize, copies=copies
-    )
+    model, tokenizer = load_parent(job.parent, config, acting, anchored=_section(settings).beta > 0)
     prepare_passes(model, config, settings.launch, on_request=True)
     tell_obstacle(model, config, settings.launch)
     resume, steps = resumed(job.scratch)

@@ -25,7 +25,7 @@ from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Example, Tokens, offered, tokens
 from coevolve.stages.train.saving import finish
 from coevolve.stages.train.shared_prefix import prepare_passes, shares, tell_obstacle
-from coevolve.stages.train.trl_arguments import ROWS, common, copies_of_weights, weights_dtype
+from coevolve.stages.train.trl_arguments import ROWS, common, load_parent, weights_dtype
 
 PASSES = 4  # of a step, divided by length to save padding, unless train.micro_batch is set
 
@@ -99,14 +99,12 @@ def trained(
         config = config.model_copy(update={"micro_batch": share})
     seed = derive_seed(job.seed, "train", job.iteration) % 2**31
     shared = common(config, acting, settings.launch, job.scratch, seed, method.rate, batch.size, batch.name)
-    dtype = weights_dtype(config, acting)
-    copies = copies_of_weights(config, method.anchored)
-    model, tokenizer = load(job.parent, acting.threads, dtype, config.lora.quantize, copies=copies)
+    model, tokenizer = load_parent(job.parent, config, acting, method.anchored)
     prepare_passes(model, config, settings.launch)
     tell_obstacle(model, config, settings.launch)
     anchored = {}
     if method.anchored and not config.lora.enabled:  # with adapters, the model without them is the anchor
-        anchored["ref_model"] = load(anchor(settings, job), acting.threads, dtype)[0]
+        anchored["ref_model"] = load(anchor(settings, job), acting.threads, weights_dtype(config, acting))[0]
         prepare_passes(anchored["ref_model"], config, settings.launch)
     trainer = method.trainer(
         model=model,

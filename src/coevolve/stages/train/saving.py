@@ -35,8 +35,6 @@ def save(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> None:
     become bfloat16 only if the parent's are: it would lose most of a small step. So an average with ``job.base`` is in float32.
     """
     policy, share = job.policy, settings.train.keep_base
-    dtypes = {settings.policy.dtype, stored_dtype(resolve(job.parent))}
-    dtype = "float32" if share or "float32" in dtypes else settings.policy.dtype
     model = trainer.accelerator.unwrap_model(trainer.model)
     temporary = policy.with_name(f".{policy.name}.tmp")
     if is_main():
@@ -55,14 +53,15 @@ def save(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> None:
     if adapted:
         from peft import PeftModel
 
-        whole, _ = load(job.parent, dtype=dtype, place="cpu")
+        wide = share or stored_dtype(resolve(job.parent)) == "float32"
+        whole, _ = load(job.parent, dtype="float32" if wide else settings.policy.dtype, place="cpu")
         PeftModel.from_pretrained(whole, folder).merge_and_unload().save_pretrained(temporary)
         _move_adapter(folder, temporary / "adapter")
     elif not temporary.exists():
         model.save_pretrained(temporary)
     tokenizer.save_pretrained(temporary)
     if share:
-        kept(load(temporary, dtype=dtype, place="cpu")[0], job.base, share).save_pretrained(temporary)
+        kept(load(temporary, place="cpu")[0], job.base, share).save_pretrained(temporary)
     shutil.rmtree(policy, ignore_errors=True)
     os.replace(temporary, policy)
 

@@ -9,6 +9,7 @@ import torch
 from coevolve.core.errors import CoevolveError, install
 from coevolve.core.launch import Launch, world_size
 from coevolve.policies.config import PolicySection
+from coevolve.policies.transformers_policy import load
 from coevolve.stages.train.config import Optimizer
 
 ROWS = "train.tasks_per_step × train.group_size"
@@ -108,9 +109,7 @@ def _deepspeed(config: Launch) -> dict[str, Any] | None:
     }
 
 
-def copies_of_weights(config: Optimizer, anchored: bool) -> int:
-    """The memory of a training on a CPU, in copies of the weights: with gradients, Adam's two moments, and the anchor.
-
-    Adapters are small, and their anchor is the model without them.
-    """
-    return 1 if config.lora.enabled else 4 + anchored
+def load_parent(parent: Path, config: Optimizer, acting: PolicySection, anchored: bool) -> tuple[Any, Any]:
+    """The model to train and its tokenizer. All weights need gradients, Adam's two moments, and the anchor."""
+    dtype, copies = weights_dtype(config, acting), 1 if config.lora.enabled else 4 + anchored
+    return load(parent, acting.threads, dtype, config.lora.quantize, copies=copies)
