@@ -66,10 +66,8 @@ def _attention(
     """An attention function for transformers. Queries: rows × heads × tokens × width. Result: rows × tokens × heads × width."""
     prefix = _prefix.get()
     if prefix is None:
-        result: tuple[torch.Tensor, None] = sdpa_attention_forward(
-            module, query, key, value, attention_mask, scaling=scaling, **others
-        )
-        return result
+        result, _ = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **others)
+        return _plain(result), None
     rows, heads, tokens, width = query.shape
     groups = key.shape[1]
     grouped = query.reshape(rows, groups, -1, width)  # the heads of a group follow one another, as further tokens
@@ -88,7 +86,14 @@ def _attention(
     before_sum = before_sum.reshape(groups, rows, -1).transpose(0, 1)
     weight = torch.sigmoid(before_sum - here_sum)[..., None]
     mixed = (here + (before - here) * weight).to(query.dtype)  # the sums are float32 for keys of any type
-    return mixed.reshape(rows, heads, tokens, width).transpose(1, 2).contiguous(), None
+    return _plain(mixed.reshape(rows, heads, tokens, width).transpose(1, 2).contiguous()), None
+
+
+def _plain(result: torch.Tensor) -> torch.Tensor:
+    """``result``, copied if it holds one token: ``contiguous`` leaves it the strides of the transposed tensor. By these strides
+    the next layer, if its weights are frozen, takes rows for matrices of a batch, and copies its weights for each row.
+    """
+    return result.clone(memory_format=torch.contiguous_format) if result.shape[1] == 1 else result
 
 
 def _flash(
