@@ -299,7 +299,8 @@ class TransformersPolicy:
                 position_ids=positions.to(device),
                 past_key_values=self._cache,
                 use_cache=True,
-                logits_to_keep=1,
+                # as an index: a slice leaves strides by which torch copies frozen weights for each row
+                logits_to_keep=torch.tensor([-1], device=device),
             )
         return output.logits[:, -1].float()
 

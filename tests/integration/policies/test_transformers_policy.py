@@ -136,6 +136,23 @@ def test_passes_of_a_large_model_leave_out_rows_that_have_ended(monkeypatch: pyt
     assert_alike(narrow, whole)
 
 
+@pytest.mark.parametrize("shared", [64, 16384])  # the first prompts' common prefix outside of the cache, and within
+def test_frozen_weights_are_not_copied_for_each_row(
+    shared: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    model, tokenizer = load(make_qwen3(tmp_path, context=16384))
+    model.requires_grad_(False)  # as those below adapters
+    monkeypatch.setattr("coevolve.policies.transformers_policy.SHARED", shared)
+    with torch.profiler.profile(record_shapes=True) as profile:
+        attempts(
+            TransformersPolicy(model, tokenizer, 1.0),
+            2,
+            Limits(max_turns=2, episode_tokens=10000, reply_tokens=4, max_seconds=PATIENCE),
+        )
+    products = {tuple(map(tuple, event.input_shapes[:2])) for event in profile.events() if event.name == "aten::bmm"}
+    assert not {shapes for shapes in products if shapes[0][2] > 1}  # positions are products over one column
+
+
 def test_budget_and_context_end_an_episode() -> None:
     episodes = played(1.0, limits=Limits(8, 40, 64, 60.0))
     assert {one.trajectory.stop_reason for one in episodes} <= {StopReason.MAX_TOKENS, StopReason.DONE}

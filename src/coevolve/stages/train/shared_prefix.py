@@ -142,7 +142,7 @@ def _check(model: Any, plain: Callable[..., Any], hidden: Any, ids: Any, mask: A
 
 
 def _scores(model: Any, hidden: Any, ids: Any, mask: Any) -> torch.Tensor:
-    logps = model.get_output_embeddings()(hidden[:, :-1]).float().log_softmax(-1)
+    logps = model.get_output_embeddings()(hidden[:, :-1].contiguous()).float().log_softmax(-1)
     return logps.gather(2, ids[:, 1:, None])[..., 0] * (mask[:, 1:] * mask[:, :-1])
 
 
