@@ -48,7 +48,8 @@ def common(
         "logging_steps": 1,
         "report_to": "none",
         "use_cpu": not cuda,
-        "bf16": cuda and acting.dtype == "bfloat16",
+        # on a CPU helper processes share the passes over all weights, and only this process would round
+        "bf16": acting.dtype == "bfloat16" and (cuda or config.lora.enabled),
         "gradient_checkpointing": config.gradient_checkpointing,
         "disable_tqdm": True,
         "dataloader_pin_memory": False,
