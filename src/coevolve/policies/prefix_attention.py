@@ -90,8 +90,8 @@ def _attention(
 
 
 def _plain(result: torch.Tensor) -> torch.Tensor:
-    """``result``, copied if it holds one token: ``contiguous`` leaves it the strides of the transposed tensor, by which torch
-    copies frozen weights of the next layer for each row.
+    """``result``, copied if it holds one token: ``contiguous`` leaves it the strides of the transposed tensor, by
+    which torch copies frozen weights of the next layer for each row.
     """
     return result.clone(memory_format=torch.contiguous_format) if result.shape[1] == 1 else result
 
