@@ -9,13 +9,15 @@ from coevolve.commands.options import SWITCH, typed
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_jsonl, write_text
 from coevolve.core.numeric_options import count, whole
+from coevolve.core.processes import MEMORY
 from coevolve.core.progress import bar
 from coevolve.stages.schema import parse
-from coevolve.studies.run_queue import parameters, states, work
+from coevolve.studies.run_queue import look, parameters, work
 from coevolve.studies.study_results import Result, Study, draw, load, report
 from coevolve.studies.study_runs import RESULTS, Run, experiment, finished, git, kept, params, stored
 
 POLL = 10.0  # seconds between looks at DVC's queue; a look takes a second of CPU time
+IDLE = 6  # looks without a worker, after which workers start again: DVC's may end while it reads the queue
 
 HELP = """
   coevolve study studies/mine              # run all
@@ -74,12 +76,14 @@ def _run(folder: Path, study: Study, missing: list[Run], results: dict[Run, Resu
     # runs of a seed share stages, which each would compute if they ran at the same time: as many seeds as jobs take turns
     ordered = sorted(missing, key=lambda run: (study.seeds.index(run[1]) // jobs, arms.index(run[0])))
     names = {experiment(folder, *run): run for run in ordered}
-    under_way = {name for name, state in states().items() if state in ("Queued", "Running")}
+    queue, workers = look()
+    under_way = {name for name, state in queue.items() if state == "Queued" or (state == "Running" and workers)}
     changes = {name: {"seed": seed, **study.arms[arm]} for name, (arm, seed) in names.items() if name not in under_way}
-    work(changes, jobs)
+    work(changes, jobs, queue)
+    idle = 0
     with bar(len(missing), folder.name, "runs") as progress:
         while left := [name for name, run in names.items() if run not in results]:
-            queue = states()
+            queue, workers = look()
             new = finished(folder, study, [names[name] for name in left if queue.get(name) == "Success"])
             progress.update(len(new))
             results |= new
@@ -87,6 +91,11 @@ def _run(folder: Path, study: Study, missing: list[Run], results: dict[Run, Resu
                 _write(folder, study, results)
             if not any(queue.get(name) in ("Queued", "Running") for name in left):
                 break
+            idle = 0 if workers else idle + 1
+            if idle and idle % IDLE == 0:
+                if lost := ", ".join(name for name in left if queue.get(name) == "Running"):
+                    raise CoevolveError(f"no worker runs {lost}: it was killed; {MEMORY}")
+                work({}, jobs, queue)
             time.sleep(POLL)
     if failed := [name for name, run in names.items() if run not in results]:
         print(f"failed: {', '.join(failed)}; `dvc queue logs NAME` says why", file=sys.stderr)

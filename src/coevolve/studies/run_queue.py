@@ -5,7 +5,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
+
+import psutil
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.processes import VARIABLE, available
@@ -23,20 +27,33 @@ def parameters(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
     return made
 
 
-def states() -> dict[str, str]:
-    """The state of each experiment in DVC's queue: Queued, Running, Failed or Success."""
+def look() -> tuple[dict[str, str], int]:
+    """The state of each experiment in DVC's queue (Queued, Running, Failed or Success), and how many workers there are."""
     from dvc.repo import Repo
 
     with Repo() as repo:
-        return {task["name"]: task["status"] for task in repo.experiments.celery_queue.status()}
+        queue = repo.experiments.celery_queue
+        # a question to the workers, as `dvc queue status` asks, may end them: they read files that are not yet written
+        workers = sum(_works(int(file.read_text())) for file in Path(queue.wdir).glob("dvc-exp-worker-*.pid"))
+        return {task["name"]: task["status"] for task in queue.status()}, workers
 
 
-def work(wanted: Mapping[str, Mapping[str, Any]], jobs: int) -> None:
+def _works(process: int) -> bool:
+    with suppress(psutil.Error):
+        return "queue-worker" in psutil.Process(process).cmdline()
+    return False
+
+
+def work(wanted: Mapping[str, Mapping[str, Any]], jobs: int, queue: Mapping[str, str]) -> None:
     """Queue the experiments ``wanted``, which are changes to params.yaml by name, and start at most ``jobs`` of DVC's workers.
 
-    Each worker has its share of the cores. Ended tasks of these names leave the queue.
+    Each worker has its share of the cores. Earlier tasks of these names leave the ``queue``, which is that of `look`; none of them
+    has a worker.
     """
-    if ended := sorted(wanted.keys() & states().keys()):
+    if lost := [name for name in wanted if queue.get(name) == "Running"]:
+        print(f"no worker runs {', '.join(lost)} any more: begun again", file=sys.stderr)
+        _dvc("queue", "kill", "--force", *lost)
+    if ended := [name for name in wanted if name in queue]:
         _dvc("queue", "remove", *ended)
     for name, changes in wanted.items():
         settings = [part for key, value in changes.items() for part in ("-S", f"++{key}={one_line(value, quoted)}")]

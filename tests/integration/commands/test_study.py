@@ -4,18 +4,22 @@ import argparse
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
+import psutil
 import pytest
 
 from coevolve.commands import study as command
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl, write_jsonl
 from coevolve.stages.report.run_summary import SUMMARY
+from coevolve.studies.run_queue import look, work
 from coevolve.studies.study_results import Result
 from tests import ROOT
 from tests.unit.stages.report.example import SUMMARY as MADE
+from tests.waiting import until
 
 STUDY = """\
 question: Does it matter?
@@ -119,9 +123,9 @@ def git(*words: str) -> str:
     return subprocess.run(["git", *who, *words], check=True, capture_output=True, text=True).stdout
 
 
-def test_arms_run_from_the_queue(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a study. The working folder is its project, all committed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command, "POLL", 1.0)
     files = {"dvc.yaml": PIPELINE, "work.py": WORK, "made.json": json.dumps(asdict(MADE)), "small/study.yaml": QUEUED}
@@ -132,18 +136,48 @@ def test_arms_run_from_the_queue(
     subprocess.run([sys.executable, "-m", "dvc", "init", "-q"], check=True)
     git("add", "-A")
     git("commit", "-q", "-m", "a")
-    folder = Path("small")
+    return Path("small")
+
+
+def test_run_that_lost_its_worker_is_named_and_begun_again(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    began = Path("began").resolve()
+    Path("work.py").write_text(f"import pathlib, time\npathlib.Path({str(began)!r}).touch()\ntime.sleep(600)\n")
+    git("commit", "-q", "-a", "-m", "wait")
+    with ThreadPoolExecutor() as pool:
+        waits = pool.submit(study, folder, "--arms", "few", "--jobs", "1")
+        until(lambda: began.exists() and look() == ({"small-few-0": "Running"}, 1), "the run has not begun")
+        worker = psutil.Process(int(Path(".dvc/tmp/exps/celery/dvc-exp-worker-1.pid").read_text()))
+        for process in [worker, *worker.children(recursive=True)]:
+            process.kill()
+        with pytest.raises(CoevolveError, match=r"no worker runs small-few-0.*run the same command again"):
+            waits.result()
+    with pytest.raises(CoevolveError, match="dvc exp run --queue: failed"):
+        work({"small-other-0": {"a b": 1}}, 1, {})
+    git("revert", "--no-edit", "HEAD")
+    assert study(folder, "--arms", "few") == 0
+    assert "no worker runs small-few-0 any more: begun again" in capfd.readouterr().err
+
+
+def test_arms_run_from_the_queue(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The first worker ends before it has taken a run, as DVC's does if it reads a file of the queue while it is written."""
+    bin = Path(".dvc/tmp").resolve()
+    (bin / "dvc").write_text(f'#!/bin/sh\nmkdir {bin}/ended 2>/dev/null && exit 1\nexec {sys.executable} -m dvc "$@"\n')
+    (bin / "dvc").chmod(0o755)
+    monkeypatch.setenv("PATH", str(bin), prepend=":")
     for words, message in (
         (["--arms", "fewer"], "--arms: no arm fewer; expected some of: few, broken"),
         (["--seeds", "3"], "--seeds: no seed 3; expected some of: 0"),
     ):
         with pytest.raises(CoevolveError, match=message):
             study(folder, *words)
-    assert study(folder, "--arms", "few") == 0, "the other was not asked for"
-    assert "1 of 2 runs" in capfd.readouterr().out
+    assert study(folder, "--arms", "few", "--jobs", "1") == 0, "the other was not asked for"
+    assert (bin / "ended").is_dir() and "1 of 2 runs" in capfd.readouterr().out
     assert study(folder) == 1
     shown = capfd.readouterr()
     assert "1 of 2 runs" in shown.out and "failed: small-broken-0; `dvc queue logs NAME` says why" in shown.err
+    assert (study(folder), look()[0]) == (1, {"small-few-0": "Success", "small-broken-0": "Failed"}), "others stay"
     (result,) = read_jsonl(folder / "results.jsonl", Result)
     assert (result.arm, result.seed, result.success["test"]) == ("few", 0, [0.4, 0.1])
     assert result.code == git("rev-parse", "HEAD").strip() and result.changes == {"explore.explorations": 100}
