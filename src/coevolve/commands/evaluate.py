@@ -59,7 +59,8 @@ Columns and rows of the table:
   ceiling       highest share that can be solved, if tasks are in quarantine
   pass@k        with --samples: unbiased estimate of the chance that at least one of k episodes succeeds
   pass^k        with --samples: unbiased estimate of the chance that all of k episodes succeed
-  all           the mean over categories, each with the same weight, as leaderboards compute it
+  all           all tasks together
+  mean          the mean over categories, each with the same weight, as leaderboards compute it
 
 If an environment groups tasks into scenarios (AppWorld), a line below the table gives the share of scenarios in which every
 task succeeds. Success is then AppWorld's TGC, and this share its SGC.
@@ -193,9 +194,9 @@ def show(split: str, outcomes: Sequence[Outcome], bad: set[str], config: Evaluat
     """Print success by category; ``bad`` are tasks with a known mistake."""
     strict = any("strict" in outcome.checks for outcome in outcomes)
     several = [f"pass{sign}{k}" for sign in "@^" for k in depths(config.samples)]
-    rows, figures = [], []
-    for name in dict.fromkeys(outcome.category for outcome in outcomes):
-        ours = [outcome for outcome in outcomes if outcome.category == name]
+
+    def figures(ours: Sequence[Outcome]) -> tuple[list[float | None], list[str]]:
+        """The values of a row, and its cells."""
         tasks = by_task(ours).values()
         successes = [_share([outcome.success for outcome in episodes]) for episodes in tasks]
         low, high = bootstrap(successes, config, seed)
@@ -205,16 +206,19 @@ def show(split: str, outcomes: Sequence[Outcome], bad: set[str], config: Evaluat
             row.append(_share([outcome.success and outcome.checks.get("strict", True) for outcome in ours]))
         if bad:
             row.append(_share([outcome.task_id not in bad for outcome in ours]))
-        figures.append(row)
-        shown = [_figure(value) for value in row]
-        rows.append([name, str(len(tasks)), f"{shown[0]} ±{(high - low) / 2:.3f}", *shown[1:]])
+        first, *others = map(_figure, row)
+        return row, [str(len(tasks)), f"{first} ±{(high - low) / 2:.3f}", *others]
+
+    categories = dict.fromkeys(outcome.category for outcome in outcomes)
+    found = {name: figures([outcome for outcome in outcomes if outcome.category == name]) for name in categories}
     total = []
-    if len(rows) > 1:
-        columns = ([value for value in column if value is not None] for column in zip(*figures, strict=True))
-        means = [_figure(sum(column) / len(column) if column else None) for column in columns]
-        total.append(["all", str(len(by_task(outcomes))), f"{means[0]}       ", *means[1:]])
+    if len(found) > 1:
+        columns = zip(*(row for row, _ in found.values()), strict=True)
+        known = ([one for one in column if one is not None] for column in columns)
+        mean, *others = (_figure(sum(column) / len(column) if column else None) for column in known)
+        total = [["all", *figures(outcomes)[1]], ["mean", "", f"{mean}       ", *others]]
     names = ["category", "tasks", "success", *several, *["strict"] * strict, *["ceiling"] * bool(bad)]
-    Console().print(text_table(split, names, rows, total))
+    Console().print(text_table(split, names, [[name, *cells] for name, (_, cells) in found.items()], total))
 
 
 def _figure(value: float | None) -> str:
