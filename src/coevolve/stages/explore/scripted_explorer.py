@@ -43,7 +43,6 @@ class ScriptedExplorer:
         self._environment = environment
         self._knowledge = knowledge
         self._config = config
-        self.reasons: dict[str, str] = {}  # by tool: why its latest failed attempt failed
         self._any_text: dict[Argument, bool] = {}
 
     def explore(self, requests: Sequence[Request]) -> Iterator[Exploration]:
@@ -74,13 +73,9 @@ class ScriptedExplorer:
         return record(replace(request, world=task.world), "scripted", calls, [goal])
 
     def _walk(self, request: Request) -> "_Walk":
-        session = self._environment.open()
-        try:
+        with closing(self._environment.open()) as session:
             walk = _Walk(self._environment, session, request, self._knowledge, self._config, self._any_text)
             walk.go()
-        finally:
-            session.close()
-        self.reasons |= walk.reasons
         return walk
 
 
@@ -101,7 +96,6 @@ class _Walk:
         any_text: dict[Argument, bool],
     ) -> None:
         self.chain: list[CallOutcome] = []
-        self.reasons: dict[str, str] = {}
         self._environment = environment
         self._session = session
         self._knowledge = knowledge
@@ -176,7 +170,6 @@ class _Walk:
         turn = self._session.step(call)
         if turn.error:
             self._tries -= 1
-            self.reasons[call.name] = turn.content
             return turn.content
         if fruitless(turn.content) and self._session.digest() == before:
             self._tries -= 1
@@ -208,7 +201,6 @@ class _Walk:
             if values := self._values(tool, key, schema, hint, depth):
                 record[key] = self._rng.choice(values)
             elif key in flat["required"]:
-                self.reasons[tool] = f"no value is known for {key}"
                 return None
         return record
 
@@ -287,7 +279,6 @@ class _Walk:
             if manner and isinstance(value, str) and not shown and self._takes_any_text(tool, key, arguments):
                 texts = whole.fitting(manner.texts_for(key), part)
                 if not texts:
-                    self.reasons[tool] = f"no text is known for {key}"
                     return False
                 arguments[key] = self._rng.choice(texts)
         return True
