@@ -66,8 +66,7 @@ def _attention(
     """An attention function for transformers. Queries: rows × heads × tokens × width. Result: rows × tokens × heads × width."""
     prefix = _prefix.get()
     if prefix is None:
-        result, _ = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **others)
-        return _plain(result), None
+        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **others)[0], None
     rows, heads, tokens, width = query.shape
     groups = key.shape[1]
     grouped = query.reshape(rows, groups, -1, width)  # the heads of a group follow one another, as further tokens
@@ -86,14 +85,7 @@ def _attention(
     before_sum = before_sum.reshape(groups, rows, -1).transpose(0, 1)
     weight = torch.sigmoid(before_sum - here_sum)[..., None]
     mixed = (here + (before - here) * weight).to(query.dtype)  # the sums are float32 for keys of any type
-    return _plain(mixed.reshape(rows, heads, tokens, width).transpose(1, 2).contiguous()), None
-
-
-def _plain(result: torch.Tensor) -> torch.Tensor:
-    """``result``, copied if it holds one token: ``contiguous`` leaves it the strides of the transposed tensor, by
-    which torch copies frozen weights of the next layer for each row.
-    """
-    return result.clone(memory_format=torch.contiguous_format) if result.shape[1] == 1 else result
+    return mixed.reshape(rows, heads, tokens, width).transpose(1, 2).contiguous(), None
 
 
 def _flash(

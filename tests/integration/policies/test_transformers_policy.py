@@ -108,7 +108,7 @@ def test_attempts_at_one_task_share_the_first_pass_over_its_prompt(monkeypatch: 
 
 
 def test_tasks_with_the_same_tools_share_the_first_pass(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The replies stay the same. Nine tenths of a first prompt are tools here. No pass copies frozen weights for each row."""
+    """The replies stay the same. Nine tenths of a first prompt are tools here. No pass copies a frozen head for each row."""
     model, tokenizer = load(make_qwen3(tmp_path, context=16384))
     model.requires_grad_(False)  # as the weights below adapters
     limits = Limits(max_turns=2, episode_tokens=10000, reply_tokens=4, max_seconds=PATIENCE)
