@@ -31,6 +31,7 @@ SMALL = {
     "train__tasks_per_step": 2,
     "train__group_size": 2,
     "train__micro_batch": 2,
+    "grpo__beta": 0.1,
     "pairs__hard": 0.0,
     "evaluate__tasks": 2,
     "evaluate__panels": ["validation"],
