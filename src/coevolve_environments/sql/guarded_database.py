@@ -5,6 +5,7 @@ nested queries, which may take exponential time and memory. The limits of the wo
 """
 
 import hashlib
+import re
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,13 +34,23 @@ READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE,
 WRITING = READING | {sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE}
 # functions whose results depend on chance, on the clock, or on earlier statements of the connection
 REFUSED = {"load_extension", "random", "randomblob", "current_date", "current_time", "current_timestamp", "changes",
-           "total_changes", "last_insert_rowid"}  # fmt: skip
+           "total_changes", "last_insert_rowid", "timediff"}  # fmt: skip
 CALENDAR = ("date", "time", "datetime", "julianday", "strftime", "unixepoch")
-CLOCK = {"now", "localtime", "utc", "subsec", "subsecond"}  # arguments that make them depend on the clock or its zone
+# the arguments of these functions that need neither the clock nor its zone: a moment, then its changes
+CLOCK_TIME = r"\d\d:\d\d(:\d\d(\.\d+)?)?"
+MOMENT = re.compile(
+    rf"[+-]?\d+(\.\d*)?|(\d{{4}}-\d\d-\d\d([ T]+{CLOCK_TIME})?|{CLOCK_TIME}) *(Z|[+-]\d\d:\d\d)?", re.IGNORECASE
+)
+CHANGE = re.compile(
+    rf"[+-]?\d+(\.\d+)? *(second|minute|hour|day|month|year)s?|[+-]?{CLOCK_TIME}|[+-]\d{{4}}-\d\d-\d\d( {CLOCK_TIME})?"
+    r"|start of (month|year|day)|weekday *\d|unixepoch|julianday|auto|ceiling|floor",
+    re.IGNORECASE,
+)
 
 WORDS = {
     "interrupted": f"took more than {STEPS} steps",
-    "user-defined function raised exception": "date functions cannot read the clock or its zone (now, localtime, utc)",
+    "user-defined function raised exception": "date functions take a date, a time or a number, and changes such as '+1 day'; "
+    "they cannot read the clock or its zone",
 }
 
 World = tuple[str, int, bool]  # domain, seed, and whether statements may write
@@ -133,12 +144,22 @@ class Database:
 
 
 def _calendar(plain: sqlite3.Connection, name: str) -> Callable[..., Any]:
-    """SQLite's function ``name``, which refuses arguments that need the clock or a time zone."""
+    """SQLite's function ``name``, which takes only arguments that are known to need neither the clock nor a time zone."""
 
     def function(*arguments: Any) -> Any:
-        if not arguments or any(isinstance(one, str) and one.strip().lower() in CLOCK for one in arguments):
-            raise ValueError("date functions cannot read the clock")
+        moment, *changes = (
+            arguments[1:] if name == "strftime" else arguments
+        )  # no moment: an error, for SQLite takes now
+        if not _is(moment, MOMENT) or not all(_is(one, CHANGE) for one in changes):
+            raise ValueError(f"{name} would read the clock")
         marks = ", ".join("?" * len(arguments))
         return plain.execute(f"SELECT {name}({marks})", arguments).fetchone()[0]
 
     return function
+
+
+def _is(argument: Any, form: re.Pattern[str]) -> bool:
+    """Whether a text has this form. Numbers and NULL have any: SQLite reads no clock for them."""
+    if isinstance(argument, str):
+        return form.fullmatch(argument.strip(" ")) is not None
+    return argument is None or isinstance(argument, int | float)

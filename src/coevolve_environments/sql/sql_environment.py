@@ -64,12 +64,7 @@ class SQL(Environment):
         return [_asking(family, statement) for family, statement in found] or None
 
     def meaning(self, task: Task) -> Meaning | None:
-        from coevolve_environments.sql.statement import (
-            does,
-            must,
-            parsed,
-            writes,
-        )  # a worker needs only the standard library
+        from coevolve_environments.sql.statement import does, must, parsed, writes
 
         statements = [statement for _, statement in _statements(task)]
         trees = [tree for one in statements if (tree := parsed(one)) is not None]
@@ -126,10 +121,9 @@ class SQLSession(AdapterSession):
         checks = {"state": self._database.state() == goal}
         if wanted is None:
             return Score(float(checks["state"]), checks)
-        ordered = "order by" in _statements(task)[-1][1].lower()
         checks["submitted"] = self._submitted is not None
-        mine, right = ([_rounded(row) for row in result] for result in (self._submitted or (), wanted))
-        same = mine == right if ordered else Counter(map(repr, mine)) == Counter(map(repr, right))
+        mine, right = (list(map(_rounded, result)) for result in (self._submitted or (), wanted))
+        same = mine == right if _in_order(_statements(task)[-1][1]) else Counter(mine) == Counter(right)
         checks["result"] = self._submitted is not None and same
         if all(checks.values()):
             return Score(1.0, checks)
@@ -189,13 +183,25 @@ def _truth(world: World, statements: tuple[tuple[str, str], ...]) -> tuple[Resul
         return submitted, database.state()
 
 
+@lru_cache(maxsize=4096)
+def _in_order(statement: str) -> bool:
+    """Whether the outermost query of ``statement`` sorts its rows. A statement that sqlglot cannot parse counts as sorted."""
+    from coevolve_environments.sql.statement import parsed  # sqlglot takes longer to import than a worker to start
+
+    tree = parsed(statement)
+    return tree is None or tree.unnest().args.get("order") is not None
+
+
 def _rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(round(one, 6) if isinstance(one, float) else one for one in row)
 
 
 def overlap(one: Result, other: Result) -> float:
-    """Intersection over union of two results as multisets of rows, as InterCode-SQL grades: 1 for equal rows."""
-    mine, right = (Counter(repr(_rounded(row)) for row in result) for result in (one, other))
+    """Intersection over union of two results as multisets of rows, as InterCode-SQL grades: 1 for equal rows.
+
+    Values compare as in ``judge``: numbers by value, so 3 equals 3.0.
+    """
+    mine, right = (Counter(map(_rounded, result)) for result in (one, other))
     union = (mine | right).total()
     return (mine & right).total() / union if union else 1.0
 

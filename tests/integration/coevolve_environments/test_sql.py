@@ -1,10 +1,11 @@
 """The SQL environment: what a statement may do, and how results are graded."""
 
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coevolve.core.success import is_success
@@ -131,7 +132,48 @@ def test_date_functions_cannot_read_the_clock() -> None:
     session = started(READ)
     said = query(session, "SELECT date('2026-01-31', '+1 day'), strftime('%Y', '2026-05-05'), julianday('2026-01-01')")
     assert said[1].splitlines()[1] == "2026-02-01 | 2026 | 2461041.5"
-    assert query(session, "SELECT date('n' || 'ow')")[0]
+    for clock in (
+        "date('n' || 'ow')", "date()", "strftime('%s')", "strftime('%Y-%m-%d %f')", "date(x'6e6f77')", "date(CAST('now' AS BLOB))",
+        "datetime('now' || char(0))", "time(' NOW ')", "unixepoch('subsec')", "julianday('2026-01-01', 'localtime')",
+        "date('2026-01-01', 'utc')", "date('2026-01-01', CAST('localtime' AS BLOB))", "timediff('now', '2026-01-01')", "current_timestamp",
+    ):  # fmt: skip
+        assert query(session, f"SELECT {clock}")[0], clock
+
+
+WORDS = [
+    "now",
+    "NOW",
+    "localtime",
+    "utc",
+    "subsec",
+    "2026-02-03",
+    "2026-02-03 04:05",
+    "04:05:06",
+    "2461041.5",
+    "+1 day",
+]
+VALUES = st.one_of(
+    st.one_of(st.sampled_from(WORDS), st.text("now 0123456789-:T.Z+daysutc", max_size=12)).map("'{}'".format),
+    st.one_of(st.integers(-(10**6), 10**6), st.floats(-1e6, 1e6, allow_nan=False)).map(repr),
+    st.binary(max_size=4).map(lambda value: f"x'{value.hex()}'"),
+    st.just("NULL"),
+)
+
+
+@given(
+    st.sampled_from(["date", "time", "datetime", "julianday", "unixepoch", "strftime"]), st.lists(VALUES, max_size=3)
+)
+@example("date", ["x'6e6f77'"])
+@example("strftime", ["'%f'"])
+def test_accepted_date_functions_do_not_depend_on_the_clock(name: str, values: list[str]) -> None:
+    """SQLite is the oracle: in an index it refuses what reads the clock or its zone."""
+    if not query(started(READ), f"SELECT {name}({', '.join(values)})")[0]:
+        with sqlite3.connect(":memory:") as plain:
+            names = "abc"[: len(values)]
+            plain.execute(
+                f"CREATE TABLE t AS SELECT 1{''.join(f', {value} AS {key}' for key, value in zip(names, values, strict=True))}"
+            )
+            plain.execute(f"CREATE INDEX i ON t ({name}({', '.join(names)}))")
 
 
 POISON = ["CAST(x'ff' AS TEXT)", "x'ff00'", "9e999", "9e999 - 9e999", "char(55296, 1114111, 0)", "hex(zeroblob(4900))"]
@@ -215,6 +257,53 @@ def test_order_counts_only_if_the_task_asks_for_it() -> None:
         session = started(task)
         query(session, f"SELECT * FROM ({statement}) ORDER BY 1 ASC", "submit")
         assert (first and is_success(session.score().reward)) != counts
+
+
+NAMES = "SELECT name, price FROM products"
+BLANK = st.sampled_from([" ", "  ", "\n", "\t"])
+
+
+@given(
+    BLANK,
+    BLANK,
+    st.sampled_from(["ORDER{}BY price{}DESC, id", "order{}by{}price, id", "Order{}By{}name desc"]),
+)
+def test_order_counts_however_it_is_written(one: str, other: str, order: str) -> None:
+    order = order.format(one, other)
+    for statement, counts in (
+        (f"{NAMES} {order}", True),
+        (f"{NAMES} ORDER/**/BY price, name", True),
+        (f"WITH t AS ({NAMES}) SELECT * FROM t AS products {order.replace('id', 'name')}", True),
+        (f"{NAMES} UNION ALL {NAMES} ORDER{one}BY{other}2", True),
+        (f"SELECT * FROM ({NAMES} {order})", False),
+        (f"{NAMES} WHERE price IN (SELECT price FROM products {order})", False),
+        (f"{NAMES} WHERE name <> '{order}'", False),
+        (f"SELECT name, row_number() OVER ({order}) FROM products", False),
+    ):
+        task = Task.create(
+            "sql", "seed", ["?"], {"seed": 1, "domain": "shop"}, [[ToolCall("submit", {"sql": statement})]]
+        )
+        rewards = []
+        for way in ("ASC", "DESC"):
+            session = started(task)
+            assert query(session, f"SELECT * FROM ({statement}) ORDER BY 1 {way}, 2", "submit") == (False, "submitted")
+            rewards.append(is_success(session.score().reward))
+        assert all(rewards) != counts, statement
+
+
+@pytest.mark.parametrize("order", ["", " ORDER BY price"])
+def test_numbers_compare_by_value(order: str) -> None:
+    """An integer, the same number as a float, and one that rounding makes of another sum are the same value."""
+    right = f"SELECT id, round(price) AS price FROM products{order}"
+    task = Task.create("sql", "seed", ["?"], {"seed": 1, "domain": "shop"}, [[ToolCall("submit", {"sql": right})]])
+    for price, same in (
+        ("CAST(round(price) AS INTEGER)", True),
+        ("round(price) + 1e-9", True),
+        ("round(price) || ''", False),
+    ):
+        session = started(task)
+        query(session, f"SELECT id, {price} FROM products{order}", "submit")
+        assert is_success(session.score().reward) == same, price
 
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab")), max_size=6).map(tuple)
