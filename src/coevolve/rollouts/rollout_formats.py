@@ -8,10 +8,9 @@ from typing import Any
 
 from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError, first_line
-from coevolve.core.hashing import content_hash
 from coevolve.rollouts.own_episodes import COEVOLVE
-from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, first_object
-from coevolve.rollouts.trl_completions import TRL
+from coevolve.rollouts.rollout_row import Options, RolloutFormat, Rows, first_object
+from coevolve.rollouts.trl_completions import TRL, same_rows
 from coevolve.rollouts.verifiers_traces import VERIFIERS
 from coevolve.rollouts.verl_dump import VERL
 
@@ -87,15 +86,14 @@ def read_rollouts(rows: RolloutFormat, files: Sequence[Path], options: Options) 
             continue
         found: Rows = rows.read(file, writable(file.resolve().relative_to(folder).as_posix()), options)
         if rows is TRL:  # a batch of several updates is logged after each of them
-            whole = list(found)
-            after = content_hash([[row.messages, row.score] for row in whole if isinstance(row, RolloutRow)])
-            if after == before:
-                for _ in whole:
+            after = same_rows(file)
+            if after and after == before:
+                for _ in found:
                     options.remark(
                         "rollouts that repeat the file before them, left out (one generation, several updates)"
                     )
                 continue
-            before, found = after, iter(whole)
+            before = after
         yield from found
 
 

@@ -15,7 +15,9 @@ from coevolve.core.trajectories import FAILURE
 from coevolve.rollouts.chats import Message, Unreadable, sound
 
 Progress = Callable[[int], object]  # called with the number of bytes read
-AT_ONCE = 500  # rows of a Parquet file in memory
+AT_ONCE = 500  # most rows of a Parquet file in memory
+LONGEST = 1 << 26  # most bytes of a line, after decompression
+PIECE = 1 << 28  # bytes of a Parquet file's rows in memory, after decompression, unless one row has more
 HIGHEST = 1e12  # size of a score: sums of any number of scores are finite
 
 
@@ -96,11 +98,13 @@ def json_rows(path: Path, name: str, options: Options, read: Lines, reader: Call
     number = 0
     try:
         with _opened(path) as file:
-            for number, line in enumerate(file, 1):
-                options.progress(len(line))
+            for number, line in enumerate(_lines(file, options.progress), 1):
+                where = f"{name}:{number}"
+                if line is None:
+                    yield SkippedRow(where, f"longer than {LONGEST >> 20} MB")
+                    continue
                 if not line.strip():
                     continue
-                where = f"{name}:{number}"
                 try:
                     value = reader(line.decode())
                     if not isinstance(value, dict):
@@ -112,6 +116,18 @@ def json_rows(path: Path, name: str, options: Options, read: Lines, reader: Call
                     yield SkippedRow(where, str(error))
     except OSError as error:
         yield SkippedRow(f"{name}:{number + 1}", f"the file cannot be read from here on ({first_line(error)})")
+
+
+def _lines(file: BinaryIO, progress: Progress = lambda count: None) -> Iterator[bytes | None]:
+    """The lines of ``file``; None for one of more than LONGEST bytes, which is never in memory as a whole."""
+    while line := file.readline(LONGEST):
+        progress(len(line))
+        whole = len(line) < LONGEST or line.endswith(b"\n")
+        rest = line
+        while len(rest) == LONGEST and not rest.endswith(b"\n"):
+            rest = file.readline(LONGEST)
+            progress(len(rest))
+        yield line if whole else None
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -145,7 +161,7 @@ def parquet_rows(
             numbers = [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in inner]
             others = ("task_id", FAILURE, options.reward)
             kept = [key for key, holds in zip(names, numbers, strict=True) if holds or key in (*needed, *others)]
-            for batch in file.iter_batches(batch_size=AT_ONCE, columns=kept):
+            for batch in batches(file, kept):
                 for row in batch.to_pylist():
                     row_number += 1
                     where = f"{name}:{row_number}"
@@ -153,6 +169,10 @@ def parquet_rows(
                         yield read(row, where)
                     except (Unreadable, ValueError, KeyError, TypeError) as error:
                         yield SkippedRow(where, str(error)[:200])
+    except MemoryError:
+        raise CoevolveError(
+            f"{name}:{row_number + 1}: a row does not fit into memory; leave it out of {path}"
+        ) from None
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise CoevolveError(
             f"{path}: not a whole Parquet file ({first_line(error)}); correct it, or name another one"
@@ -160,12 +180,20 @@ def parquet_rows(
     options.progress(size)
 
 
+def batches(file: Any, columns: Sequence[str]) -> Iterator[Any]:
+    """The ``columns`` of a ParquetFile in record batches of at most AT_ONCE rows and about PIECE bytes, but at least one row."""
+    # a value that is stored once may stand in every row: no value has more bytes than its group of rows
+    groups = [file.metadata.row_group(number).total_byte_size for number in range(file.num_row_groups)]
+    at_once = min(AT_ONCE, max(PIECE // max([1, *groups]), 1))
+    yield from file.iter_batches(batch_size=at_once, columns=columns)
+
+
 def first_object(path: Path) -> dict[str, Any]:
     """The first line of a JSONL file that is a JSON object; empty if none of the first hundred lines is one."""
     with suppress(OSError), _opened(path) as file:
-        for _, line in zip(range(100), file, strict=False):
+        for _, line in zip(range(100), _lines(file), strict=False):
             with suppress(ValueError, RecursionError):
-                if isinstance(value := json.loads(line), dict):
+                if isinstance(value := json.loads(line or b"0"), dict):
                     return value
     return {}
 

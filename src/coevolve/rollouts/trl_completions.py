@@ -4,13 +4,15 @@ A file holds the last batch of generations before a log. Columns: step, prompt, 
 per name of ``log_extra``, advantage.
 """
 
+import hashlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.rollouts.chats import UNTOLD, Unreadable
 from coevolve.rollouts.flat_text import messages_of
-from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, parquet_rows, rollout
+from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, batches, parquet_rows, rollout
 
 NEEDED = ("step", "prompt", "completion")
 NO_REWARDS = (*NEEDED, "advantage", "task_id")  # columns that may hold numbers
@@ -18,6 +20,19 @@ NO_REWARDS = (*NEEDED, "advantage", "task_id")  # columns that may hold numbers
 
 def read(path: Path, name: str, options: Options) -> Rows:
     return parquet_rows(path, name, options, NEEDED, lambda row, where: _rollout(row, where, path, options))
+
+
+def same_rows(path: Path) -> str:
+    """A hash of all columns but the step, which is equal for files of one generation that TRL logs after each of its updates."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    digest = hashlib.sha256()
+    with suppress(pa.ArrowException, OSError), pq.ParquetFile(path) as file:  # `read` says what is wrong with the file
+        for batch in batches(file, [name for name in file.schema_arrow.names if name != "step"]):
+            digest.update(batch.serialize())
+        return digest.hexdigest()
+    return ""
 
 
 def _rollout(row: dict[str, Any], where: str, path: Path, options: Options) -> RolloutRow:
