@@ -99,12 +99,13 @@ def grow(
         raise CoevolveError(f"--panel {empty[0]}: no tasks; expected evaluation tasks, which no new task may overlap")
     if panels is None:
         held_out = {name: list(world.tasks(name)) for name in world.panels}
-    homes = {content_hash([task.turns, task.world]): name for name, tasks in held_out.items() for task in tasks}
-    if shared := [home for task in known_tasks if (home := homes.get(content_hash([task.turns, task.world])))]:
-        raise CoevolveError(
-            f"--known: {len(shared)} of {len(known_tasks)} tasks are of the panel {shared[0]}, whose failures must not "
-            "guide training; name the tasks that you trained on"
-        )
+    if known is not None:
+        library = Library([], held_out, chosen.verify.near_duplicate)
+        if shared := [panel for task in known_tasks if (panel := library.panel_of(task, world))]:
+            raise CoevolveError(
+                f"--known: {len(shared)} of {len(known_tasks)} tasks are of the panel {shared[0]}, whose failures must not "
+                "guide training; name the tasks that you trained on"
+            )
     folder = Path(out)
     busy = f"{folder / 'work'}: another process works here; wait for it, or use another --out"
     with alone(folder / "work" / ".lock", busy):

@@ -113,6 +113,16 @@ def test_policy_selects_the_most_learnable_tasks(tmp_path: Path) -> None:
     assert any("others are worth more" in gate.reason for verdict in grown.verdicts for gate in verdict.gates)
 
 
+TEST = make("miniworld").tasks("test")[:6]
+
+
+def spelled(task: Task, world: dict[str, object], words: str) -> Task:
+    """The same task with another id, more keys in its world, and other ``words``."""
+    return replace(
+        task, task_id=f"mine {task.task_id}", world={**task.world, **world}, turns=[words.format(*task.turns, "")]
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -122,6 +132,14 @@ def test_policy_selects_the_most_learnable_tasks(tmp_path: Path) -> None:
         ({"environment": "minworld"}, "'minworld' is unknown"),
         ({"known": []}, "--known: no tasks"),
         ({"known": make("miniworld").tasks("test")[:3]}, "--known: 3 of 3 tasks are of the panel test"),
+        (
+            {"known": [spelled(task, {"x": 1}, "kindly {} ") for task in TEST]},
+            "--known: 6 of 6 tasks are of the panel test",
+        ),
+        (
+            {"known": [spelled(task, {}, "other words {1}") for task in TEST]},
+            "--known: 6 of 6 tasks are of the panel test",
+        ),
         ({"panels": {"mine": [replace(read_tasks(KNOWN)[0], task_id="x")]}}, "1 of 6 tasks are of the panel mine"),
     ],
 )

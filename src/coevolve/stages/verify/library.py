@@ -89,6 +89,17 @@ class Library:
         panel = self._panel_solutions.get(solution) or (self._panels[keys[0]][0] if keys else None)
         yield Gate("panel_overlap", panel is None, f"overlaps panel {panel}" if panel else "")
 
+    def panel_of(self, task: Task, environment: Environment) -> str | None:
+        """The panel that holds ``task``, in any spelling of its world, words and reference; None if no panel does."""
+        effect = effect_of(environment, task)
+        keys = self._starts(environment).get(effect.start, [])
+        held = set(self._panel_passages.within(text_of(task), least=1)) if keys else set()
+        for key in keys:
+            other = self._effect(key, environment)
+            if key in held or (effect.holds(other) and other.holds(effect)):
+                return self._panels[key][0]
+        return None
+
     def _starts(self, environment: Environment) -> dict[str, list[str]]:
         """The panel tasks by the digest of their start, which the environment computes once, on first use."""
         if self._panels and not self._panel_starts:
