@@ -31,6 +31,8 @@ def read_yaml(text: str, where: str = "YAML") -> Any:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or error
         line = f"line {mark.line + 1}: " if mark else ""
         raise CoevolveError(f"{where}: {line}expected YAML ({shortened(str(problem), 300)})") from None
+    except RecursionError:
+        raise CoevolveError(f"{where}: expected YAML (nested too deeply)") from None
 
 
 def one_line(value: Any, word: Callable[[str], str]) -> str:

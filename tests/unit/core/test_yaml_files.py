@@ -15,6 +15,8 @@ from coevolve.core.yaml_files import load_yaml, read_yaml
         ("a: !!python/object/apply:os.system [true]", "line 1: .*could not determine a constructor"),
         ("a: 1\n\na: 2", "line 3: .*duplicate key"),
         ("a: 1\n---\nb: 2", "line 2: .*found another document"),
+        ("a: " + "[" * 5000 + "]" * 5000, "nested too deeply"),
+        ("a: " + "{b: " * 5000 + "}" * 5000, "nested too deeply"),
         ("- 1", "expected sections with keys, found list"),
     ],
 )
