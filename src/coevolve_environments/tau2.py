@@ -1,7 +1,7 @@
 """The shop and the airline of τ²-bench (arXiv 2506.07982): data, tasks and tools of two pinned wheels. Runs in a worker.
 
 This is *not* τ²'s protocol. There an LLM plays the user from a script, and replies are judged too. Here the script is the
-instruction, and a task succeeds as in `coevolve.environments.methods`: the database must end as the reference leaves it. If the
+instruction, and a task succeeds as in `coevolve.environments.questions`: the database must end as the reference leaves it. If the
 reference changes nothing, the agent must look up the same records. The tool ``policy`` returns the domain's policy.
 """
 
@@ -20,7 +20,7 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment
 from coevolve.environments.hosted import Hosted
-from coevolve.environments.methods import Question, asked, met
+from coevolve.environments.questions import Question, asked, met
 from coevolve_environments.episode import AdapterSession, tool
 
 EACH = 4  # one of so many goals of the training split goes to validation

@@ -21,11 +21,11 @@ from typing import Any
 
 from coevolve.core.deadline import within
 from coevolve.core.errors import CoevolveError, install
-from coevolve.core.hashing import content_hash
+from coevolve.core.hashing import content_hash, state_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.untrusted import one_line
 from coevolve.environments.environment import Environment, EnvironmentFailed, Session, check_owner
-from coevolve.environments.methods import Question, World, asked, met
+from coevolve.environments.questions import Question, World, asked, met
 from coevolve.environments.tool_list import PAGES, ToolList
 from coevolve.environments.tool_schema import tool_schema
 
@@ -80,19 +80,19 @@ class McpEnvironment(Environment):
         start, end, answers = self.ends(task)
         if len(answers) < len(task.calls):
             return {"the server takes the reference": False}
-        return met(start, end, answers, content_hash(self.state(server)), heard)
+        return met(start, end, answers, state_hash(self.state(server)), heard)
 
     def ends(self, task: Task) -> tuple[str, str, list[str]]:
         """Hashes of the state before and after the reference of ``task``, and the answers that it receives."""
         key = json.dumps([task.world, [[call.name, call.arguments] for call in task.calls]])
         if key not in self._ends:
             with closing(McpServer(self, copy.deepcopy(task.world))) as server:
-                start = content_hash(self.state(server))
+                start = state_hash(self.state(server))
                 answers = [server.call(call.name, call.arguments) for call in task.calls]
                 if len(self._ends) >= KEPT:
                     self._ends.clear()
                 heard = [said for said, refused in answers if not refused]
-                self._ends[key] = start, content_hash(self.state(server)), heard
+                self._ends[key] = start, state_hash(self.state(server)), heard
         return self._ends[key]
 
     def load_tasks(self, split: str) -> Sequence[Task]:
@@ -147,7 +147,7 @@ class McpSession(Session):
         return Score(float(bool(checks) and all(checks.values())), checks)
 
     def digest(self) -> str:
-        return content_hash(self._environment.state(self._begun()))
+        return state_hash(self._environment.state(self._begun()))
 
     def close(self) -> None:
         if self._server is not None:
