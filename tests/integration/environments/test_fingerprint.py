@@ -102,7 +102,7 @@ def place(tmp_path: Path) -> Place:
 
 SQL = "coevolve_environments/sql/sql_environment.py"
 REWARD = ("coevolve_environments/episode.py", "PARTIAL = 0.49", "PARTIAL = 0.1")
-HEARD = ("coevolve/environments/methods.py", "set(answers) <=", "set(answers) ==")
+HEARD = ("coevolve/environments/questions.py", "for one in answers} <=", "for one in answers} ==")
 ROOMS = ("mine/rooms.py", "hall", "cellar")
 
 

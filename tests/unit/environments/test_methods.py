@@ -69,7 +69,10 @@ def rollout(task: Task, *calls: ToolCall) -> tuple[bool, list[bool]]:
 def test_schemas_come_from_hints_and_docstrings() -> None:
     add, read = (tool["function"] for tool in Counting().tools())
     assert add["description"] == "Add an amount."
-    assert add["parameters"]["properties"] == {"amount": {"type": "integer"}, "twice": {"type": "boolean"}}
+    assert add["parameters"]["properties"] == {
+        "amount": {"type": "integer"},
+        "twice": {"type": "boolean", "default": False},
+    }
     assert add["parameters"]["required"] == ["amount"]
     assert read["description"] == "read"
 
@@ -118,11 +121,11 @@ def test_lists_and_records_with_optional_keys_are_valid_arguments() -> None:
     stop = {"place": "Rome", "minutes": 3}
     assert said(stops=[stop, {**stop, "note": "by train"}], names=["a", "b"]) == "a, b"
     before = session.digest()
-    assert said(stops=[{**stop, "minutes": "3"}], names=[]) == "plan: stops.0.minutes must be of type integer"
+    assert said(stops=[{**stop, "minutes": "3"}], names=[]) == "plan: stops.0.minutes must be an integer"
     assert said(stops=[stop, {"place": "Rome"}], names=[]) == "plan: stops.1.minutes is missing"
     assert said(stops=[{**stop, "x": 1}], names=[]) == "plan: there is no argument 'stops.0.x'"
-    assert said(stops=stop, names=[]) == "plan: stops must be of type array"
-    assert said(stops=[], names=[1]) == "plan: names.0 must be of type string"
+    assert said(stops=stop, names=[]) == "plan: stops must be an array"
+    assert said(stops=[], names=[1]) == "plan: names.0 must be a string"
     assert session.digest() == before
 
 
@@ -135,4 +138,4 @@ def test_error_names_a_parameter_without_a_hint() -> None:
         simulator = Hintless
 
     with pytest.raises(CoevolveError, match="where needs a type hint"):
-        Broken().tools()
+        Broken()

@@ -1,0 +1,39 @@
+"""A simulator whose annotations are text, one of them of an import for type checkers only."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from elsewhere import Nothing  # type: ignore[import-not-found]
+
+Item = TypeVar("Item")
+
+
+class Node(TypedDict, total=False):
+    name: str
+    inner: list[Node]
+
+
+class Shelf(Generic[Item]):
+    def put(self, item: Item, more: list[Item]) -> list[Item]:
+        return [item, *more]
+
+
+class Prices(Shelf[int]):
+    class Unit(Enum):
+        EURO = "euro"
+
+    def charge(self, amount: Decimal, unit: Unit) -> str:
+        return repr([amount, unit.name])
+
+    def plant(self, tree: Node) -> list[str]:
+        return [tree["name"], *(one["name"] for one in tree.get("inner", []))]
+
+
+class Unreadable:
+    def charge(self, amount: Nothing) -> str:
+        return ""
