@@ -6,8 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-EXACT = 2**53  # whole floats below it are exact
-
 
 def content_hash(value: Any, length: int = 16) -> str:
     """Hash of a JSON value: independent of key order, ``length`` hexadecimal digits."""
@@ -22,11 +20,11 @@ def state_hash(value: Any) -> str:
 
 def by_value(value: Any) -> Any:
     """A copy of a JSON value in which equal numbers are equally written: 5.0 as 5, and -0.0 as 0."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT:
-        return int(value)
     if isinstance(value, dict):
         return {key: by_value(one) for key, one in value.items()}
-    return [by_value(one) for one in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [by_value(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def file_hash(path: Path, kind: str = "md5") -> str:

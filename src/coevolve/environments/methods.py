@@ -9,7 +9,7 @@ import copy
 import inspect
 import json
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import lru_cache, partial
@@ -62,11 +62,12 @@ class MethodEnvironment(Environment):
         words, world, calls = question
         try:
             json.dumps(world)
-        except TypeError as error:
+            return words, world, [ToolCall(call.name, jsonable(call.arguments)) for call in calls]
+        except (TypeError, ValueError) as error:
             raise CoevolveError(
-                f"{self.name}: the world of {words!r} is no JSON ({error}); let the simulator make its objects from JSON"
+                f"{self.name}: the world or the calls of {words!r} are no JSON ({error}); let the simulator make its objects "
+                "from JSON"
             ) from None
-        return words, world, [ToolCall(call.name, jsonable(call.arguments)) for call in calls]
 
     def tools(self) -> Sequence[dict[str, Any]]:
         return [tool.schema for tool in method_tools(type(self).simulator).values()]
@@ -91,23 +92,28 @@ class MethodSession(Session):
     def reset(self, task: Task) -> Observation:
         check_owner(task, self._name)
         self.close()
-        self._task, self._accepted, self._heard = task, [], []
-        self._loop = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._world = self._simulator(**copy.deepcopy(task.world))
+        self._loop = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._task, self._accepted, self._heard = task, [], []
         self.digest()  # raises an error if the state cannot be compared, before the agent is to blame for it
         return Observation(
             "user", task.turns[0] if task.turns else "", tools=[tool.schema for tool in self._tools.values()]
         )
 
     def step(self, call: ToolCall) -> Observation:
+        self._begun()
         if call.name not in self._tools:
             return Observation("tool", f"there is no tool {call.name[:60]!r}", error=True)
+        try:
+            arguments = self._tools[call.name].read(call.arguments)
+        except Exception as error:  # of a validator, too
+            return Observation("tool", _refusal(error), error=True)
         before = self._copied()
         try:
-            content = self._answer(call)
+            content = self._answer(call.name, arguments)
         except (CoevolveError, EnvironmentFailed, MemoryError):
             raise
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, OSError) and error.errno in MACHINE:
                 raise
             self._world = self._repeated() if before is None else before
@@ -116,11 +122,11 @@ class MethodSession(Session):
         self._heard.append(content)
         return Observation("tool", content)
 
-    def _answer(self, call: ToolCall) -> str:
-        result = getattr(self._world, call.name)(**self._tools[call.name].read(call.arguments))
+    def _answer(self, name: str, arguments: Mapping[str, Any]) -> str:
+        result = getattr(self._world, name)(**arguments)
         if inspect.isawaitable(result):
             result = self._awaited(result)
-        return answer(f"{type(self._world).__name__}.{call.name}", result)
+        return answer(f"{type(self._world).__name__}.{name}", result)
 
     def _awaited(self, result: Awaitable[Any]) -> Any:
         async def wait() -> Any:
@@ -138,25 +144,28 @@ class MethodSession(Session):
 
     def _repeated(self) -> Any:
         """The world before a refused call: a new one after all accepted calls."""
-        assert self._task is not None
-        self._world = self._simulator(**copy.deepcopy(self._task.world))
+        self._world = self._simulator(**copy.deepcopy(self._begun().world))
         for call in self._accepted:
-            self._answer(call)
+            self._answer(call.name, self._tools[call.name].read(call.arguments))
         return self._world
 
     def say(self, text: str) -> Observation:
         return Observation("user", "", done=True)
 
     def score(self) -> Score:
-        if self._task is None:
-            raise CoevolveError("score() before reset(): no task was started")
-        calls = [[call.name, call.arguments] for call in self._task.calls]
-        start, end, outputs = _truth(self._simulator, json.dumps([self._task.world, calls]))
+        task = self._begun()
+        calls = [[call.name, call.arguments] for call in task.calls]
+        start, end, outputs = _truth(self._simulator, json.dumps([task.world, calls]))
         checks = met(start, end, outputs, self.digest(), self._heard)
         return Score(float(all(checks.values())), checks)
 
     def digest(self) -> str:
         return state_hash(state_of(self._world)) if self._task else ""
+
+    def _begun(self) -> Task:
+        if self._task is None:
+            raise CoevolveError("no task was started; call reset() first")
+        return self._task
 
     def close(self) -> None:
         self._task = self._world = None
@@ -175,7 +184,7 @@ def _aside(action: Callable[[], Any]) -> Any:
         return thread.submit(action).result()
 
 
-def _refusal(error: Exception) -> str:
+def _refusal(error: BaseException) -> str:
     """What an agent reads of a method's exception."""
     kind, text = type(error).__name__, str(error)
     if type(error) is ValueError and text:

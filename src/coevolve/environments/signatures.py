@@ -59,7 +59,8 @@ def _flaw(error: ValidationError, given: Mapping[str, Any]) -> str:
     for one in error.errors(include_url=False, include_context=False, include_input=False):
         place = _place(one["loc"], given, one["type"] == "missing")
         found.setdefault(place, []).append(_expected(place, one["type"], one["msg"]))
-    place, texts = next(iter(found.items()))
+    place = max(found, key=lambda path: path.count("."))  # of a union's arms, the one that fits furthest
+    texts = found[place]
     start = f"{place} must be "
     if all(text.startswith(start) for text in texts):  # the arms of a union
         return start + " or ".join(dict.fromkeys(text.removeprefix(start) for text in texts))

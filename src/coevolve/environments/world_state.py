@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import by_value
 
 # attributes that say nothing about the world
 TOOLS = (
@@ -33,29 +34,38 @@ TOOLS = (
 )
 LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Condition, threading.Event, Lock, Semaphore)
 LEFT_OUT = (*TOOLS, *LOCKS, Random)
+ATOMS = {str, int, float, bool, type(None)}
 DIGITS = Context(prec=1000)
 
 
 def jsonable(value: Any, other: Callable[[Any], Any] = to_jsonable_python) -> Any:
     """``value`` as JSON. Sets are sorted, because their order differs between processes. ``other`` writes what is no container."""
-    inner = partial(jsonable, other=other)
-    if isinstance(value, Enum):
-        return inner(value.value)
-    if value is None or isinstance(value, str | bool | int | float):
+    kind = type(value)
+    if kind in ATOMS:
         return value
+    if kind is list:
+        return [jsonable(one, other) for one in value]
+    if isinstance(value, Enum):
+        return jsonable(value.value, other)
     if isinstance(value, BaseModel):
         value = value.model_dump()
-    elif is_dataclass(value) and not isinstance(value, type):
+    elif is_dataclass(value) and kind is not type:
         value = {one.name: getattr(value, one.name) for one in fields(value)}
     if isinstance(value, Mapping):
-        return {key if type(key) is str else str(inner(key)): inner(one) for key, one in value.items()}
+        return {key if type(key) is str else _key(key, other): jsonable(one, other) for key, one in value.items()}
+    if isinstance(value, str | int | float):
+        return value
     if isinstance(value, AbstractSet) and not isinstance(value, ItemsView):
-        return sorted((inner(one) for one in value), key=json.dumps)
+        return sorted((jsonable(one, other) for one in value), key=json.dumps)
     if isinstance(value, Sequence | ValuesView | ItemsView) and not isinstance(value, bytes | bytearray | memoryview):
-        return [inner(one) for one in value]
+        return [jsonable(one, other) for one in value]
     if hasattr(value, "tolist"):  # an array
-        return inner(value.tolist())
+        return jsonable(value.tolist(), other)
     return other(value)
+
+
+def _key(value: Any, other: Callable[[Any], Any]) -> str:
+    return str(by_value(jsonable(value, other)))
 
 
 def answer(method: str, result: Any) -> str:
@@ -79,8 +89,8 @@ def state_of(world: Any) -> dict[str, Any]:
     An attribute that cannot be written is a CoevolveError that names it.
     """
     kind = type(world).__name__
-    own = getattr(world, "state", None)
-    attributes = {"state()": own()} if callable(own) else _attributes(world)
+    own = getattr(type(world), "state", None)
+    attributes = {"state()": own(world)} if callable(own) else _attributes(world)
     written, writer = {}, _Writer()
     for name, value in sorted(attributes.items()):
         if isinstance(value, LEFT_OUT):

@@ -221,7 +221,8 @@ def test_methods_get_the_type_of_the_hint_and_agents_its_schema(hint: Any, sent:
         (list[Stop], [{"town": "a"}, {}], "put: value.1.town is missing"),
         (Stop, {"town": "a", "x": 1}, "put: there is no argument 'value.x'"),
         (Place, {"row": 1, "x": 1}, "put: there is no argument 'value.x'"),
-        (Place | int, {"row": "1"}, "put: value.row must be an integer"),
+        (int | Place, {"row": "1"}, "put: value.row must be an integer"),
+        (int | list[int] | None, ["a"], "put: value.0 must be an integer"),
         (dict[str, int], {"a": "b"}, "put: value.a must be an integer"),
         (float, float("nan"), "put: arguments must be JSON, with finite numbers of not too many digits"),
     ],
@@ -816,5 +817,5 @@ def test_a_connection_needs_a_method_state_and_then_refused_calls_change_nothing
 def test_a_first_task_that_does_not_start_is_one_line() -> None:
     with pytest.raises(CoevolveError, match=r"plain: the first task of seed does not start: TypeError: .*'pieces'"):
         environment(Stated).tasks("seed")
-    with pytest.raises(CoevolveError, match=r"plain: the world of 'do it' is no JSON .*date"):
+    with pytest.raises(CoevolveError, match=r"plain: the world or the calls of 'do it' are no JSON .*date"):
         environment(Stated, world={"pieces": date(2027, 1, 1)}).tasks("seed")

@@ -30,6 +30,57 @@ def test_example_has_thirty_lines_and_keeps_the_contract(tmp_path: Path, monkeyp
     assert done.stdout.count(" ok") == 9
 
 
+SHOP = """
+from __future__ import annotations
+from typing import TYPE_CHECKING, Literal
+from coevolve.core.task import ToolCall
+from coevolve.environments.methods import MethodEnvironment
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+class NoSuchThing(Exception): ...
+
+class Shop:
+    def __init__(self, things):
+        self.prices, self.sizes, self.sold = {one: 5 for one in things}, {"small", "large"}, []
+
+    async def sell(self, thing: str, price: Decimal, size: Literal["small", "large"] = "small", **CAUGHT) -> dict:
+        if thing not in self.prices:
+            raise NoSuchThing(thing)
+        self.sold.append((thing, price, size))
+        return {"sold": self.sold[-1]}
+
+class Shops(MethodEnvironment):
+    name, simulator = "shops", Shop
+
+    def questions(self, split):
+        number = ("seed", "validation", "test").index(split)
+        for thing in ("lamp", "desk", "vase", "rug", "box", "pen")[number::3]:
+            yield f"sell a {thing}", {"things": [thing, "cup"]}, [ToolCall("sell", {"thing": thing, "price": 5.0})]
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameter", "problem"),
+    [
+        ("", ""),
+        (", unknown=0", "error: Shop.sell: unknown needs a type hint, as in `unknown: str`; if it is no tool, rename it to _sell"),
+        (", **more: str", "error: Shop.sell: more stands for any arguments; name each one with its type hint; if it is no tool, "
+         "rename it to _sell"),
+    ],
+)  # fmt: skip
+def test_commands_check_a_class_or_show_one_line(tmp_path: Path, parameter: str, problem: str) -> None:
+    file = tmp_path / f"shop{len(parameter)}.py"
+    file.write_text(SHOP.replace(", **CAUGHT", parameter))
+    done = coevolve("env", "check", f"{file}:Shops", "--only", "contract", "runtime")
+    if problem:
+        assert (done.returncode, done.stdout, done.stderr.strip()) == (1, "", problem)
+    else:
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout.count(" ok") == 9
+
+
 class Counter:
     def __init__(self, value: int) -> None:
         self.value = value
