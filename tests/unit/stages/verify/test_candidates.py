@@ -1,4 +1,4 @@
-"""Candidates from outside, for an environment in the usual style, whose methods raise for wrong arguments."""
+"""Candidates from outside, for an environment whose session breaks with some wrong arguments."""
 
 import pytest
 
@@ -12,6 +12,8 @@ class Bank:
 
     def transfer(self, sender: str, receiver: str, amount: int) -> str:
         """Transfer an amount."""
+        if {sender, receiver} - set(self.money):
+            raise MemoryError("unknown names")  # it breaks a session, as other exceptions do not
         if self.money[sender] < amount:
             raise ValueError("not enough money")
         self.money[sender] -= amount
@@ -40,7 +42,7 @@ def task(*calls: ToolCall) -> Task:
 @pytest.mark.parametrize(
     ("candidate", "refusal"),
     [
-        (task(sent("ada", "eve", 7)), None),  # the first wrong variant sends from adax, a KeyError
+        (task(sent("ada", "eve", 7)), None),  # the first wrong variant sends from adax, which breaks the session
         (task(sent("ada", "eve", 70)), "executable"),
         (task(sent("ada", "nobody", 7)), "executable"),
     ],
