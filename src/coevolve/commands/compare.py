@@ -28,7 +28,7 @@ from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.report.run_summary import SUMMARY, Summary
 from coevolve.stages.report.tables import number
 from coevolve.tracking.journal import POLICY
-from coevolve.tracking.mlflow_sink import store
+from coevolve.tracking.mlflow_store import store
 
 HELP = """
 A SIDE names a policy:

@@ -27,7 +27,9 @@ from coevolve.policies.vllm_engine import obstacle, remedy, version
 from coevolve.rollout import Limits
 from coevolve.stages.schema import Params, load
 from coevolve.stages.train.chat_template import diagnose, load_tokenizer
-from coevolve.tracking.mlflow_sink import store
+from coevolve.tracking.mlflow_store import database, opened, store
+from coevolve.tracking.refusals import RESTART, said
+from coevolve.tracking.refusals import remedy as remedy_of
 
 HELP = """
 Prints a line per check with one of three states, and below a problem the command that fixes it:
@@ -243,20 +245,27 @@ def _endpoint(params: Params) -> Iterator[Diagnosis]:
 def _mlflow(params: Params) -> Iterator[Diagnosis]:
     if params.tracking.mlflow == "disabled":
         return
-    shown = without_secrets(store())
-    if store().startswith("sqlite"):
-        there = Path(store().removeprefix("sqlite:///")).exists()
-        yield Diagnosis("mlflow", WORKS, f"{shown}{'' if there else ' (the first run creates it)'}", "coevolve ui")
-        return
-    import mlflow
-
-    mlflow.set_tracking_uri(store())
     try:
-        yield Diagnosis("mlflow", WORKS, f"{shown}, {len(mlflow.search_experiments())} experiments")
+        yield _store(params.tracking.experiment)
     except Exception as error:
-        reason = without_secrets(first_line(error))[:120]
-        remedy = "start the server, or correct MLFLOW_TRACKING_URI; until then runs continue and log to it later"
-        yield Diagnosis("mlflow", BROKEN, f"{shown} does not answer ({reason})", remedy)
+        yield Diagnosis("mlflow", BROKEN, f"MLflow {said(error)}", remedy_of(error) or RESTART)
+
+
+def _store(experiment: str) -> Diagnosis:
+    """Open MLflow's store. A database that does not exist yet is not created."""
+    shown, file = without_secrets(store()), database()
+    if file is not None:
+        shown = str(file)
+        there = next(path for path in (file, *file.parents) if path.exists())
+        if not os.access(there, os.W_OK):
+            remedy = "make it writable, or set MLFLOW_TRACKING_URI to another store"
+            return Diagnosis("mlflow", BROKEN, f"{there} cannot be written", remedy)
+        if not file.exists():
+            return Diagnosis("mlflow", WORKS, f"{shown} (the first run creates it)")
+    _, found = opened(experiment)
+    return Diagnosis(
+        "mlflow", WORKS, f"{shown}, experiment {experiment}{'' if found else ' (the first run creates it)'}"
+    )
 
 
 def _wandb(params: Params) -> Iterator[Diagnosis]:

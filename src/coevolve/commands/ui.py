@@ -8,6 +8,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import port
 from coevolve.core.untrusted import without_secrets
 from coevolve.tracking.mlflow_sink import view
+from coevolve.tracking.refusals import RESTART, remedy, said
 
 HELP = """
 Starts MLflow and prints the address of the table of runs, with columns for iterations, success by panel and the DVC
@@ -22,10 +23,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    where = view(args.experiment)
+    try:
+        where = view(args.experiment)
+    except Exception as error:
+        raise CoevolveError(f"MLflow {said(error)}; {remedy(error) or RESTART}") from None
     if where is None:
         raise CoevolveError(f"no runs of experiment {args.experiment!r} yet; run `dvc repro`")
     store, path = where
+    if store.startswith("databricks"):
+        raise CoevolveError(
+            f"the runs are in Databricks ({store}): open experiment {args.experiment!r} in its own page"
+        )
     if store.startswith("http"):
         print(f"MLflow: {without_secrets(store).rstrip('/')}/{path}")
         return 0

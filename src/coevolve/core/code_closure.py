@@ -57,6 +57,8 @@ CARRIERS = frozenset(
         "stages/train/progress_bar",
         "tracking/mlflow_datasets",
         "tracking/mlflow_sink",
+        "tracking/mlflow_store",
+        "tracking/refusals",
         "tracking/journal",
         "tracking/wandb_sink",
     )

@@ -23,11 +23,13 @@ from coevolve.core.scratch import held, scratch
 from coevolve.core.success import is_success
 from coevolve.core.untrusted import sound
 from coevolve.tracking.config import Tracking
+from coevolve.tracking.refusals import remedy, said
 
 POLICY = "coevolve-policy"  # names of registered models, whose versions are policies, failure agents and generators
 FAILURE = "coevolve-failure"
 GENERATOR = "coevolve-generator"
 PAUSE = 30.0  # seconds of pause for a failing sink
+LATER = "it gets the missed events later"
 
 Event = dict[str, Any]
 State = dict[str, Any]
@@ -47,9 +49,10 @@ class Sink(Protocol):
 class Run:
     """An open run. Its methods never raise errors of a tracker."""
 
-    def __init__(self, journal: Path, sinks: list[Sink]) -> None:
+    def __init__(self, journal: Path, sinks: list[Sink], told: set[str]) -> None:
         self._journal = journal
         self._sinks = sinks
+        self._told = told  # failures that the stage has printed
         self._paused: dict[str, float] = {}
 
     def params(self, values: Mapping[str, Any]) -> None:
@@ -118,8 +121,16 @@ class Run:
             except Exception as error:
                 done = False
                 self._paused[sink.name] = time.monotonic() + PAUSE
-                print(f"{sink.name} does not answer ({type(error).__name__}); it gets the missed events later")
+                advice = remedy(error)
+                later = f"{advice}; until then scratch/tracking keeps the events" if advice else LATER
+                self._tell(f"{sink.name} {said(error)}; {later}")
         return done
+
+    def _tell(self, failure: str) -> None:
+        """Print a failure once per stage."""
+        if failure not in self._told:
+            print(failure)
+        self._told.add(failure)
 
     def finish(self) -> None:
         """Send events once more. Delete the journal if every sink has all events."""
@@ -133,13 +144,13 @@ def start(config: Tracking, key: str, tags: Mapping[str, str] | None = None) -> 
     """A run of ``key`` (such as train/0). First finish the journals that earlier stages left behind."""
     folder = scratch() / "tracking"
     folder.mkdir(parents=True, exist_ok=True)
-    sinks = _sinks(config)
+    sinks, told = _sinks(config), set[str]()
     for left in sorted(folder.glob("*.jsonl")):
         with _ours(left) as ours:
             if ours:
-                Run(left, sinks).finish()
+                Run(left, sinks, told).finish()
     journal = folder / f"{time.time_ns()}-{os.getpid()}.jsonl"
-    run, name = Run(journal, sinks), experiment_name()
+    run, name = Run(journal, sinks, told), experiment_name()
     known = {"coevolve.experiment": name, "coevolve.clone": _clone(), **_code(), **(tags or {})}
     with _ours(journal):
         run.write("start", key=key, name=f"{key} {name}", tags=known)

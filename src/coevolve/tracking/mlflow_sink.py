@@ -2,14 +2,12 @@
 
 import fcntl
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from coevolve.core import dvc
 from coevolve.core.io import parse
 from coevolve.core.outcomes import OUTCOMES
 from coevolve.core.paths import Paths
@@ -18,13 +16,7 @@ from coevolve.core.untrusted import markdown, one_line
 from coevolve.tracking import mlflow_datasets
 from coevolve.tracking.champion import ChampionGate, Incumbent, promoted
 from coevolve.tracking.journal import POLICY
-
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
-os.environ.setdefault("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")  # its flush takes a second per trace
-os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+from coevolve.tracking.mlflow_store import artifacts, database, opened, root, store
 
 CHAMPION = "champion"
 OURS = ("coevolve.experiment", "coevolve.clone")  # tags of runs that a later run of the same key follows
@@ -58,30 +50,16 @@ Event = dict[str, Any]
 State = dict[str, Any]
 
 
-def root() -> Path:
-    """The folder of the project's own store: under DVC's root, also for queued experiments."""
-    return dvc.root() / "mlruns"
-
-
-def store() -> str:
-    """MLFLOW_TRACKING_URI, or the project's own store."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root()}/mlflow.db"
-
-
 def view(experiment: str) -> tuple[str, str] | None:
     """The store, and the page of the experiment's runs with its columns; None if there are no runs.
 
     The columns are a shared view: a tag of the experiment that MLflow's UI reads (see its `Share` button). The workflow is
     "Model training": MLflow's menu for GenAI has neither runs nor models.
     """
-    import mlflow
-    from mlflow.tracking import MlflowClient
-
-    if store().startswith("sqlite") and not (root() / "mlflow.db").exists():
+    file = database()
+    if file is not None and not file.exists():
         return None
-    mlflow.set_tracking_uri(store())
-    client = MlflowClient()
-    found = client.get_experiment_by_name(experiment)
+    client, found = opened(experiment)
     if found is None:
         return None
     columns = {"orderByKey": "attributes.start_time", "orderByAsc": False, "selectedColumns": COLUMNS}
@@ -146,23 +124,18 @@ class Mlflow:
 
     def _client(self) -> Any:
         """A client of the store, in which the experiment exists."""
-        import mlflow
         from mlflow.tracking import MlflowClient
 
-        if self._id is None:
-            root().mkdir(exist_ok=True)
-            mlflow.set_tracking_uri(store())
-            with _lock():  # two processes that use a new store for the first time would both create its tables
-                client = MlflowClient()
-                found = client.get_experiment_by_name(self._experiment)
-                place = f"file://{root()}/artifacts" if store().startswith("sqlite") else None
-                self._id = (
-                    found.experiment_id
-                    if found
-                    else client.create_experiment(self._experiment, artifact_location=place)
-                )
-            mlflow.set_experiment(experiment_id=self._id)
-        return MlflowClient()
+        if self._id is not None:
+            return MlflowClient()
+        root().mkdir(exist_ok=True)
+        with _lock():  # two processes that use a new store for the first time would both create its tables
+            client, found = opened(self._experiment)
+            if found is None:
+                client.create_experiment(self._experiment, artifact_location=artifacts())
+                client, found = opened(self._experiment)
+        self._id = found.experiment_id
+        return client
 
     def _start(self, event: Event, state: State) -> None:
         client = self._client()
