@@ -5,17 +5,21 @@ import importlib.metadata
 import os
 import platform
 import shutil
-import subprocess
-import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from multiprocessing.connection import Listener
 from pathlib import Path
 
+from coevolve.commands.init import NEEDED
 from coevolve.commands.options import typed
+from coevolve.commands.trial import try_reference
+from coevolve.core import programs
 from coevolve.core.arithmetic import CHOICE, NATIVE, VARIABLES, able, in_effect
 from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis, judged
 from coevolve.core.errors import CoevolveError, first_line, install
+from coevolve.core.guard import lack
 from coevolve.core.paths import Paths
 from coevolve.core.processes import available
 from coevolve.core.ray_cluster import HERE, cluster
@@ -79,6 +83,7 @@ def _all(params: Params) -> Iterator[Diagnosis]:
         _torch,
         _arithmetic,
         _packages,
+        _temporary,
         _compute,
         _environments,
         _model,
@@ -86,6 +91,7 @@ def _all(params: Params) -> Iterator[Diagnosis]:
         _endpoint,
         _mlflow,
         _wandb,
+        _git,
         _dvc,
     )
     for check in checks:
@@ -93,7 +99,7 @@ def _all(params: Params) -> Iterator[Diagnosis]:
             yield from check(params)
         except Exception as error:  # a half-installed package may raise anything
             known = isinstance(error, CoevolveError)
-            text = str(error) if known else f"{type(error).__name__}: {first_line(error)}"
+            text = str(error) if known else lack(error) or f"{type(error).__name__}: {first_line(error)}"
             yield Diagnosis(check.__name__.strip("_"), BROKEN, text)
 
 
@@ -142,6 +148,12 @@ def _arithmetic(params: Params) -> Iterator[Diagnosis]:
     yield judged("arithmetic", found.shared, f"{found.name}: {text}", remedy, False)
 
 
+def _temporary(params: Params) -> Iterator[Diagnosis]:
+    """Workers talk through sockets in the temporary folder."""
+    Listener(family="AF_UNIX").close()
+    yield Diagnosis("temporary", WORKS, tempfile.gettempdir())
+
+
 def _packages(params: Params) -> Iterator[Diagnosis]:
     names = ("transformers", "trl", "peft", "accelerate", "mlflow", "dvc", "great-expectations")
     yield Diagnosis("packages", WORKS, ", ".join(f"{name} {_version(name)}" for name in names))
@@ -173,7 +185,10 @@ def _environments(params: Params) -> Iterator[Diagnosis]:
     for name in dict.fromkeys([*names(), params.environment]):
         found = Diagnosis("environment", WORKS, "")
         try:
-            found = replace(found, text=f"{name}, {make(name).fingerprint}")
+            environment = make(name)
+            found = replace(found, text=f"{name}, {environment.fingerprint}")
+            if name == params.environment:
+                try_reference(environment)
         except CoevolveError as error:
             absent.append(name)
             found = replace(found, state=BROKEN, text=str(error))
@@ -280,15 +295,21 @@ def _wandb(params: Params) -> Iterator[Diagnosis]:
         yield Diagnosis("wandb", WORKS, f"{version}, {mode}")
 
 
-def _dvc(params: Params) -> Iterator[Diagnosis]:
-    command = [sys.executable, "-m", "dvc", "remote", "list"]
-    listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    lock = Path(".dvc/tmp/rwlock")
-    if listed.returncode:
-        yield Diagnosis("dvc", BROKEN, listed.stderr.strip().splitlines()[-1], "run this in the repository")
-    elif lock.exists() and not lock.read_bytes().strip():
-        yield Diagnosis("dvc", BROKEN, f"{lock} is empty: an interrupt cut DVC off, and it runs no stage", f"rm {lock}")
+def _git(params: Params) -> Iterator[Diagnosis]:
+    if not programs.git("rev-parse", "--show-toplevel"):
+        yield Diagnosis("git", ABSENT, "this folder is in no git repository: no DVC experiments", "git init")
+    elif found := programs.ignored(NEEDED, Path()):
+        yield Diagnosis("git", BROKEN, f"{found}; DVC needs the file", "change that line")
     else:
-        remotes = [line.split()[0] for line in listed.stdout.splitlines() if line.strip()]
-        text = f"remotes: {', '.join(remotes)}" if remotes else "no remote: data and policies stay on this machine"
-        yield judged("dvc", remotes, text, "dvc remote add -d shared PATH_OR_URL (docs/cluster.md)", False)
+        yield Diagnosis("git", WORKS, programs.git("--version").removeprefix("git version "))
+
+
+def _dvc(params: Params) -> Iterator[Diagnosis]:
+    lock = Path(".dvc/tmp/rwlock")
+    if lock.exists() and not lock.read_bytes().strip():
+        yield Diagnosis("dvc", BROKEN, f"{lock} is empty: an interrupt cut DVC off, and it runs no stage", f"rm {lock}")
+        return
+    programs.dvc("stage", "list")
+    remotes = [line.split()[0] for line in programs.dvc("remote", "list").splitlines()]
+    text = f"remotes: {', '.join(remotes)}" if remotes else "no remote: data and policies stay on this machine"
+    yield judged("dvc", remotes, text, "dvc remote add -d shared PATH_OR_URL (docs/cluster.md)", False)

@@ -1,15 +1,16 @@
 """``coevolve init``: make a project of your own, in which `dvc repro` runs the loop."""
 
 import argparse
+import json
 import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import chdir
+from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,12 +18,12 @@ from typing import Any
 
 from coevolve.commands.options import DIR
 from coevolve.commands.profile import ADDED, apply, change
+from coevolve.core import programs
 from coevolve.core.errors import CoevolveError, install
-from coevolve.core.io import write_text
+from coevolve.core.io import naming, write_text
 from coevolve.core.resources import resource
 from coevolve.core.terminal import plain
-from coevolve.environments.environment import Environment
-from coevolve.environments.registry import opened
+from coevolve.environments.registry import is_own, places
 from coevolve.environments.template import check_new, declare
 from coevolve.policies.pretrained import directory, is_path
 from coevolve.stages.schema import load
@@ -43,7 +44,26 @@ WARM_STEPS = 100  # most steps in which the tiny policy learns a user's own tool
 WHY = "most supervised steps on your references; warm.until (0.5) ends them"
 MOST = 256  # tasks of an environment that a new project starts from
 FIRST = ("", "seed", "iterations", "warm", "train", "verify", "grpo")  # "" is the comment that opens the file
-FILES = ("reviews/README.md", ".gitignore", ".dvcignore")  # a project and the repository have the same copies
+FILES = ("reviews/README.md", ".gitattributes", ".dvcignore")  # a project and the repository have the same copies
+NEEDED = (
+    "dvc.yaml",
+    "dvc.lock",
+    "params.yaml",
+    ".dvc/config",
+)  # files that DVC does not run without, or reads from git
+WRITTEN = {"dvc.yaml", "dvc.lock", "params.yaml", "pyproject.toml", "README.md", ".gitignore", *FILES}
+
+
+@dataclass(frozen=True)
+class Tried:
+    """An environment that opened in a fresh process: its name, the values of params.yaml that fit it, the number of its training
+    tasks, and the files that it uses in the folder of its file.
+    """
+
+    name: str
+    values: dict[str, Any] = field(default_factory=dict)
+    tasks: int = 0
+    files: list[str] = field(default_factory=list)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -58,18 +78,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    folder: Path = args.folder
-    check_new(folder)
+    check_new(args.folder)
     _tools()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".coevolve-", dir=folder.parent) as parent:
+    folder: Path = args.folder.resolve()
+    base = folder if folder.is_dir() else folder.parent
+    with naming(base):
+        base.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.TemporaryDirectory(prefix=".coevolve-", dir=base)
+    with temporary as parent:
         project = Path(parent) / "project"
         project.mkdir()
-        environment = _environment(args.environment or "miniworld", project)
-        _write(project, environment, args)
-        _version(project, folder)
-        os.replace(project, folder)  # nothing half-made remains after an error or Ctrl-C
-    print(plain(_next(folder, environment.name)))
+        tried = _environment(args.environment, project) if args.environment else Tried("miniworld")
+        _write(project, tried, args)
+        _version(project, folder, tried.files)
+        for path in project.iterdir() if folder.is_dir() else ():
+            os.replace(path, folder / path.name)
+        if not folder.is_dir():
+            os.replace(project, folder)  # nothing half-made remains after an error or Ctrl-C
+    if len(tried.files) > 1:
+        print(plain(f"copied from {Path(args.environment).resolve().parent}: {', '.join(tried.files)}"))
+    print(plain(_next(args.folder, tried.name)))
     return 0
 
 
@@ -83,24 +111,50 @@ def _tools() -> None:
             )
 
 
-def _environment(given: str, project: Path) -> Environment:
-    """The environment. If ``given`` is FILE.py:CLASS, copy the file into ``project``."""
+def _environment(given: str, project: Path) -> Tried:
+    """Try the environment in ``project``, as the loop opens it. FILE.py:CLASS is copied there first, with the files it uses."""
+    if ":" not in given and not given.endswith(".py"):
+        module, _, maker = places().get(given, "").partition(":")
+        if not Path(f"{module}.py").is_file():
+            return _tried(given, project)
+        given = f"{module}.py:{maker}"  # the pyproject.toml of this folder declares it
     path, _, maker = given.partition(":")
-    if not path.endswith(".py"):
-        return opened(given)
     file = Path(path)
-    if not file.is_file() or not maker.replace(".", "").isidentifier():
-        raise CoevolveError(
-            f"--environment {given}: {'expected FILE.py:CLASS' if file.is_file() else f'there is no file {path}'}"
-        )
+    if not maker.replace(".", "").isidentifier() or file.is_dir():
+        raise CoevolveError(f"--environment {given}: expected FILE.py:CLASS")
+    if file.suffix != ".py":
+        declare(_tried(given, project).name, path, maker, project)
+        return _tried(given, project)
+    if not file.is_file():
+        raise CoevolveError(f"--environment {given}: there is no file {path}")
     if not file.stem.isidentifier():
         raise CoevolveError(
             f"--environment {given}: Python cannot import {file.name}; use letters, digits and underscores in its name"
         )
-    environment = opened(given)
-    shutil.copy2(file, project / file.name)
-    declare(environment.name, file.stem, maker, project)
-    return environment
+    here = _tried(given, Path())
+    if not is_own(here.name):
+        raise CoevolveError(f"{given}: the name {here.name!r} belongs to coevolve; give your environment another name")
+    for name in here.files:
+        if name in WRITTEN:
+            raise CoevolveError(f"{given} uses {name} beside it, and a project has its own {name}; rename yours")
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file.parent / name, project / name)
+    declare(here.name, file.stem, maker, project)
+    try:
+        _tried(here.name, project)
+    except CoevolveError as error:
+        reason = str(error).replace(f"{project}/", "").replace(str(project.parent), "..")
+        raise CoevolveError(
+            f"{given} works where it is, but not in a project, which gets {', '.join(here.files)}: {reason}; keep the files "
+            f"that it reads beside {file.name}, or `pip install` it as a package and pass MODULE:CLASS"
+        ) from None
+    return here
+
+
+def _tried(place: str, folder: Path) -> Tried:
+    """What ``commands.trial`` prints about the environment ``place``, in a fresh process in ``folder``."""
+    command = [sys.executable, "-P", "-B", "-m", "coevolve.commands.trial", place]
+    return Tried(**json.loads(programs.run(command, "", folder).splitlines()[-1]))
 
 
 def _model(given: str | None) -> str | None:
@@ -110,9 +164,11 @@ def _model(given: str | None) -> str | None:
     return str(directory(str(Path(given).expanduser().resolve())))
 
 
-def _write(project: Path, environment: Environment, args: argparse.Namespace) -> None:
+def _write(project: Path, environment: Tried, args: argparse.Namespace) -> None:
     for name in FILES:
         write_text(project / name, resource(name).read_text(encoding="utf-8"))
+    ignored = resource(".gitignore").read_text(encoding="utf-8")
+    write_text(project / ".gitignore", ignored.replace(KEPT, ""))
     write_text(project / "dvc.yaml", pipeline(resource("dvc.yaml").read_text(encoding="utf-8")))
     params = project / "params.yaml"
     write_text(params, resource("params.yaml").read_text(encoding="utf-8"))
@@ -123,7 +179,10 @@ def _write(project: Path, environment: Environment, args: argparse.Namespace) ->
     written = load(params)
     if environment.name != written.environment:
         given["warm.split"] = Warm().split  # the profile may name a split that only its own environment has
-        given |= needed(environment, ":" in (args.environment or ""))
+        given |= environment.values
+        if ":" in (args.environment or ""):
+            given["tasks.seed_tasks"] = min(environment.tasks, MOST)
+            given["train.keep_base"] = 0.0  # policies/0 knows only these few tasks, so there is little to forget
     if ".py:" in (args.environment or "") and (args.model or written.base.model) == "tiny":
         given["warm.steps"] = WARM_STEPS
     with chdir(project):  # its pyproject.toml declares the environment
@@ -137,19 +196,6 @@ def _write(project: Path, environment: Environment, args: argparse.Namespace) ->
         write_text(params, arranged(params.read_text(encoding="utf-8")))
     readme = (files("coevolve.commands") / "project.md").read_text(encoding="utf-8")
     write_text(project / "README.md", readme.format(environment=environment.name))
-
-
-def needed(environment: Environment, own: bool) -> dict[str, Any]:
-    """The values that fit ``environment``: a panel and rules for its words; if it is ``own``, also tasks and `train.keep_base`."""
-    kind = type(environment)
-    known = environment.phrasebook.actions or (kind.reading, kind.meaning) != (Environment.reading, Environment.meaning)
-    values: dict[str, Any] = {"verify.words": "language" if known else "values"}
-    if environment.panels and "validation" not in environment.panels:
-        values["report.panel"] = environment.panels[0]
-    if own:
-        values["tasks.seed_tasks"] = min(len(environment.tasks("seed")), MOST)
-        values["train.keep_base"] = 0.0  # policies/0 knows only these few tasks, so there is little to forget
-    return values
 
 
 def arranged(text: str) -> str:
@@ -179,9 +225,12 @@ def pipeline(text: str) -> str:
         "    always_changed: true\n",
         stages,
     )
+    stages = stages.replace("      - policies/base:\n          cache: false\n", "      - policies/base\n")
+    stages = stages.replace(" (git holds it, so a clone need not build it)", "")
     return f"{HEAD}stages:\n{stages}"
 
 
+KEPT = "!/policies/base/\n"  # git holds policies/base in the repository, and DVC in a project
 HEAD = """\
 # The loop. You need not edit this file: params.yaml holds your decisions, and `dvc repro` runs the stages that changed.
 # Stage `code` records the code and the parameters of every other stage. An upgrade of coevolve reruns the stages whose code it
@@ -189,26 +238,24 @@ HEAD = """\
 """
 
 
-def _version(project: Path, folder: Path) -> None:
-    """Set up git and DVC in ``project``. Inside a git repository, set up DVC only."""
-    inside = _call(["git", "rev-parse", "--show-toplevel"], folder.resolve().parent, check=False).returncode == 0
+def _version(project: Path, folder: Path, files: Sequence[str]) -> None:
+    """Set up git and DVC in ``project``, which becomes ``folder``. Inside a git repository, set up DVC only.
+
+    If git ignores one of the ``files`` or of DVC's there, that is a CoevolveError: DVC would run nothing.
+    """
+    inside = programs.git("rev-parse", "--show-toplevel", folder=folder.parent)
     if not inside:
-        _call(["git", "init", "-q"], project)
-    _call([sys.executable, "-m", "dvc", "init", "-q", *(["--subdir"] if inside else [])], project)
+        programs.run(["git", "init", "-q"], "git init", project)
+    asked = (folder.parent, folder.name) if inside else (project, "")
+    if found := programs.ignored([f"{asked[1]}/{name}".lstrip("/") for name in (*NEEDED, *files)], asked[0]):
+        raise CoevolveError(f"{found}; DVC needs the file: change that line, or name a folder elsewhere")
+    programs.dvc("init", *(["--subdir"] if inside else []), folder=project)  # with -q, DVC hides its errors
     write_text(project / ".dvc/config", resource(".dvc/config").read_text(encoding="utf-8"))
-
-
-def _call(command: Sequence[str], folder: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    if check and done.returncode:
-        lines = (done.stderr or done.stdout).strip().splitlines() or ["failed"]
-        raise CoevolveError(f"{' '.join(command[:4])}: {lines[-1]}")
-    return done
 
 
 def _next(folder: Path, environment: str) -> str:
     commands = {
-        f"cd {shlex.quote(str(folder))}": "",
+        **({} if folder.resolve() == Path.cwd() else {f"cd {shlex.quote(str(folder))}": ""}),
         "git add -A && git commit -m 'Start a coevolve project'": "# experiments need a commit",
         f"coevolve play {environment}": "# solve a task by hand",
         "dvc repro": "# run the loop",

@@ -10,11 +10,12 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_jsonl, write_text
 from coevolve.core.numeric_options import count, whole
 from coevolve.core.processes import MEMORY
+from coevolve.core.programs import git
 from coevolve.core.progress import bar
 from coevolve.stages.schema import parse
 from coevolve.studies.run_queue import look, parameters, work
 from coevolve.studies.study_results import Result, Study, draw, load, report
-from coevolve.studies.study_runs import RESULTS, Run, experiment, finished, git, kept, params, stored
+from coevolve.studies.study_runs import RESULTS, Run, experiment, finished, kept, params, stored
 
 POLL = 10.0  # seconds between looks at DVC's queue; a look takes a second of CPU time
 IDLE = 6  # looks without a worker, after which workers start again: DVC's may end while it reads the queue

@@ -39,6 +39,7 @@ CARRIERS = frozenset(
         "core/pipeline",
         "core/plugins",
         "core/processes",
+        "core/programs",
         "core/progress",
         "core/scratch",
         "core/section",

@@ -2,10 +2,12 @@
 
 import errno
 import os
+import re
 import select
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -22,6 +24,10 @@ FULL = (
     "unexpected pos ",
 )
 
+WITHOUT_DOCSTRINGS = (
+    "Python runs without docstrings, which describe tools and which transformers needs; unset PYTHONOPTIMIZE, or start "
+    "Python without -OO"
+)
 OUT_OF_MEMORY = (
     "out of memory; in params.yaml lower train.micro_batch, policy.episode_tokens or train.vllm.memory, set "
     "train.gradient_checkpointing, train.lora.enabled or policy.dtype: bfloat16, or shard by launch.sharding"
@@ -36,6 +42,8 @@ def guard(action: Callable[[], int | None]) -> NoReturn:
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        if sys.flags.optimize > 1:
+            raise CoevolveError(WITHOUT_DOCSTRINGS)
         code = action() or 0
         sys.stdout.flush()
     except CoevolveError as error:
@@ -44,9 +52,9 @@ def guard(action: Callable[[], int | None]) -> NoReturn:
     except Exception as error:
         if isinstance(error, BrokenPipeError) and _unheard():
             sys.exit(128 + signal.SIGPIPE)
-        if not (lack := _lack(error)):
+        if not (text := lack(error)):
             raise
-        _say(f"error: {plain(lack)}")
+        _say(f"error: {plain(text)}")
         code = 1
     except KeyboardInterrupt:
         _say("interrupted; run the same command again to continue")
@@ -72,24 +80,39 @@ def _unheard() -> bool:
     return True
 
 
-def _lack(error: Exception) -> str:
+def lack(error: Exception) -> str:
     """If ``error`` means that the machine lacks a package, disk space, memory or a right: the lack and its remedy. Else empty."""
     if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("coevolve"):
         return f"this needs the package {error.name}; run `{install('train')}`, which brings all that a run needs"
-    if isinstance(error, shutil.Error):  # of a folder's copy: source, target and reason of each file
-        said = error.args[0][0][2]
-    else:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    reason = plain((said or type(error).__name__).splitlines()[0][:200])
+    if text := full_disk(error):
+        return text
+    reason = _reason(error)
     # torch raises a subclass of RuntimeError if a device has no memory left
     full = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     if full or "can't allocate memory" in str(error):
         return f"{OUT_OF_MEMORY} ({reason})"
-    code = error.errno if isinstance(error, OSError) else None
-    if code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or any(words in str(error) for words in FULL):
-        file = error.filename if isinstance(error, OSError) and error.filename else "a file"
-        return f"{file} cannot be written: the disk is full ({reason}); make room, and run the same command again"
+    if "AF_UNIX path too long" in str(error):
+        return f"TMPDIR is too long for the sockets of processes: {tempfile.gettempdir()}; set it to a shorter folder, such as /tmp"
     if isinstance(error, OSError):
         what = f"{error.filename}: {error.strerror}" if error.filename else reason
         return f"{what}; fix it or its permissions, and run the same command again"
     return ""
+
+
+def full_disk(error: Exception) -> str:
+    """If ``error`` of Python or of a library means that a disk is full: the file that it names, and the remedy. Else empty."""
+    code = error.errno if isinstance(error, OSError) else None
+    if code not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) and not any(words in str(error) for words in FULL):
+        return ""
+    named = re.search(r"""["']([^"']*/[^"']*)["']""", str(error))  # as DuckDB quotes a path
+    file = (error.filename if isinstance(error, OSError) else None) or (named[1] if named else "a file")
+    return f"{file} cannot be written: the disk is full ({_reason(error)}); make room, and run the same command again"
+
+
+def _reason(error: Exception) -> str:
+    """The first line of the text of ``error``."""
+    if isinstance(error, shutil.Error):  # of a folder's copy: source, target and reason of each file
+        said = error.args[0][0][2]
+    else:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return plain((said or type(error).__name__).splitlines()[0][:200])

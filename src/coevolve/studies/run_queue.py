@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -11,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core import programs
 from coevolve.core.processes import VARIABLE, available
 from coevolve.core.yaml_files import one_line
 
@@ -52,24 +51,17 @@ def work(wanted: Mapping[str, Mapping[str, Any]], jobs: int, queue: Mapping[str,
     """
     if lost := [name for name in wanted if queue.get(name) == "Running"]:
         print(f"no worker runs {', '.join(lost)} any more: begun again", file=sys.stderr)
-        _dvc("queue", "kill", "--force", *lost)
+        programs.dvc("queue", "kill", "--force", *lost)
     if ended := [name for name in wanted if name in queue]:
-        _dvc("queue", "remove", *ended)
+        programs.dvc("queue", "remove", *ended)
     for name, changes in wanted.items():
         settings = [part for key, value in changes.items() for part in ("-S", f"++{key}={one_line(value, quoted)}")]
-        _dvc("exp", "run", "--queue", "-n", name, *settings)
+        programs.dvc("exp", "run", "--queue", "-n", name, *settings)
     path = os.pathsep.join([os.environ.get("PATH", ""), os.path.dirname(sys.executable)])  # DVC starts `dvc`
-    _dvc("queue", "start", "-j", str(jobs), **{"PATH": path, VARIABLE: str(max(available() // jobs, 1))})
+    variables = {"PATH": path, VARIABLE: str(max(available() // jobs, 1))}
+    programs.dvc("queue", "start", "-j", str(jobs), variables=variables)
 
 
 def quoted(text: str) -> str:
     """``text`` in Hydra's grammar: a backslash is literal, except before a quote or at the end."""
     return '"' + re.sub(r'(\\*)("|\Z)', lambda match: match[1] * 2 + (match[2] and '\\"'), text) + '"'
-
-
-def _dvc(*words: str, **variables: str) -> None:
-    """Run DVC with more environment ``variables``. Its output gets no pipe: the workers would hold it open until they end."""
-    environment = {**os.environ, **variables}
-    done = subprocess.run([sys.executable, "-m", "dvc", *words], env=environment, stdout=subprocess.DEVNULL)
-    if done.returncode:
-        raise CoevolveError(f"dvc {' '.join(words[:3])}: failed, for the reason above")

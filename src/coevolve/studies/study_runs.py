@@ -1,7 +1,6 @@
 """The runs of a study: those whose experiments are here, and those that its folder keeps."""
 
 import json
-import subprocess
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
@@ -11,6 +10,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import parse, parse_jsonl, read_jsonl
 from coevolve.core.outcomes import OUTCOMES, Outcome, solved
 from coevolve.core.paths import Paths
+from coevolve.core.programs import git
 from coevolve.core.section import dotted
 from coevolve.core.task import Task
 from coevolve.core.yaml_files import load_yaml, read_yaml
@@ -101,12 +101,6 @@ def departure(ran: Mapping[str, Any], arm: Mapping[str, Any], shared: bool = Fal
         if (value := one.get(key, "absent")) != (expected := other.get(key, "absent")):
             return f"{key} {value}, not {expected}"
     return None
-
-
-def git(*words: str) -> str:
-    """What git prints; nothing if it fails."""
-    done = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
-    return done.stdout if done.returncode == 0 else ""
 
 
 def _subsets(files: Any, study: Study, last: int) -> dict[str, list[float]]:

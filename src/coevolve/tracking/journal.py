@@ -8,7 +8,6 @@ the start of a later stage. So a tracker that is down never stops training, and 
 import json
 import os
 import secrets
-import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from coevolve.core.dvc import experiment_name
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import file_hash, policy_hash
 from coevolve.core.io import naming, write_json, write_text
+from coevolve.core.programs import git
 from coevolve.core.scratch import held, scratch
 from coevolve.core.success import is_success
 from coevolve.core.untrusted import sound
@@ -186,10 +186,8 @@ def _clone() -> str:
 
 def _code() -> dict[str, str]:
     """Tags that identify the code of a run: the commit that a DVC experiment builds on, or the checked-out commit."""
-    if commit := os.environ.get("DVC_EXP_BASELINE_REV"):
-        return {"git.commit": commit}
-    done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    return {"git.commit": done.stdout.strip()} if done.returncode == 0 else {}
+    commit = os.environ.get("DVC_EXP_BASELINE_REV") or git("rev-parse", "HEAD")
+    return {"git.commit": commit} if commit else {}
 
 
 def _sinks(config: Tracking) -> list[Sink]:

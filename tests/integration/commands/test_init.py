@@ -24,7 +24,7 @@ def test_new_project_has_what_the_loop_needs_and_no_test_files(tmp_path: Path) -
     project = make(tmp_path / "mine", "--profile", "smoke")
     names = {path.name for path in project.iterdir()}
     assert names == {
-        ".dvc", ".dvcignore", ".git", ".gitignore", "README.md", "dvc.yaml", "params.yaml", "reviews"
+        ".dvc", ".dvcignore", ".git", ".gitattributes", ".gitignore", "README.md", "dvc.yaml", "params.yaml", "reviews"
     }  # fmt: skip
     params = load(project / "params.yaml")
     assert params.environment == "miniworld" and params.train.steps < load(ROOT / "params.yaml").train.steps
@@ -41,7 +41,7 @@ def test_profile_for_another_environment_warms_up_on_its_seed_split(tmp_path: Pa
 
 
 def test_project_pipeline_equals_ours_except_for_commands_and_stage_code() -> None:
-    """They differ in the commands of the stages and in the dependencies of stage `code`."""
+    """They differ in the commands of the stages, in the dependencies of stage `code`, and in who keeps policies/base."""
     text = (ROOT / "dvc.yaml").read_text()
     ours, theirs = read_yaml(text), read_yaml(init.pipeline(text))
     assert theirs["stages"].pop("code") == {
@@ -50,6 +50,8 @@ def test_project_pipeline_equals_ours_except_for_commands_and_stage_code() -> No
         "always_changed": True,
         "outs": ["data/code"],
     }
+    assert ours["stages"]["base"]["outs"] == [{"policies/base": {"cache": False}}]
+    ours["stages"]["base"] |= {"outs": ["policies/base"], "desc": "build the embedded tiny policy"}
     for entry in ours["stages"].values():
         body = entry.get("do", entry)
         body["cmd"] = body["cmd"].replace("PYTHONPATH=src python pipelines/", "coevolve stage ").replace(".py", "")
@@ -135,6 +137,130 @@ def test_folder_with_an_odd_name_is_shown_for_a_shell_and_controls_no_terminal(
     assert f"  cd '{tmp_path}/mein Projekt ü'\n" in capsys.readouterr().out
     make(tmp_path / "a\x1b]0;title\x07b")
     assert r"a\x1b]0;title\x07b" in (said := capsys.readouterr().out) and said.replace("\n", "").isprintable()
+
+
+PARTS = {
+    "parts.py": "import json\nfrom pathlib import Path\nfrom rooms.names import NAME\n"
+    + OWN.replace('"lamp"', "NAME").replace(
+        "        self.lit = not",
+        "        json.loads((Path(__file__).parent / 'facts/lamp.json').read_text())\n        self.lit = not",
+    ),
+    "rooms/__init__.py": "",
+    "rooms/names.py": "NAME = 'parts'\n",
+    "facts/lamp.json": "{}",
+    "notes.txt": "nobody reads this",
+}
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_files_that_the_environment_uses_are_copied_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A module beside it, and a file that only a call reads."""
+    source = write(tmp_path / "source", PARTS)
+    project = make(tmp_path / "mine", "--environment", f"{source}/parts.py:MyEnvironment")
+    copied = ["facts/lamp.json", "parts.py", "rooms/__init__.py", "rooms/names.py"]
+    assert f"copied from {source}: {', '.join(copied)}\n" in capsys.readouterr().out
+    assert not (project / "notes.txt").exists()
+    shutil.rmtree(source)
+    shown = coevolve("evaluate", "--environment", "parts", "--policy", "reference", "--split", "exam", cwd=project)
+    assert "1.000" in shown.stdout, shown.stderr
+
+
+UNFIT = {
+    "outside.py": (
+        OWN.replace('"lamp"', "(Path(__file__).parent.parent / 'name.txt').read_text()").replace(
+            "class Lamp", "from pathlib import Path\n\n\nclass Lamp", 1
+        ),
+        "works where it is, but not in a project, which gets outside.py: ",
+    ),
+    "random.py": (OWN, "random is also the name of a module"),
+    "taken.py": (OWN.replace('"lamp"', '"miniworld"'), "the name 'miniworld' belongs to coevolve"),
+    "own_params.py": (
+        "from pathlib import Path\nTEXT = (Path(__file__).parent / 'params.yaml').read_text()\n" + OWN,
+        "uses params.yaml beside it, and a project has its own params.yaml; rename yours",
+    ),
+    "hintless.py": (OWN.replace("lit: bool)", "lit)").replace("def switch(self)", "def switch(self, how)"), "how"),
+    "failing.py": (OWN.replace("self.lit = not self.lit", "raise KeyError('no bulb')"), "KeyError: 'no bulb'"),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_environment_that_does_not_play_is_not_ready_and_says_why(name: str, tmp_path: Path) -> None:
+    text, words = UNFIT[name]
+    source = write(tmp_path / "source", {name: text, "../name.txt": "outside", "params.yaml": "a: 1\n"})
+    with pytest.raises(CoevolveError) as caught:
+        make(tmp_path / "mine", "--environment", f"{source}/{name}:MyEnvironment")
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+    assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize("line", [".*", "*.yaml", "*.lock", "/mine/", "params.*"])
+def test_repository_that_ignores_what_dvc_needs_is_told_before_ready(line: str, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    (tmp_path / ".gitignore").write_text(f"# ours\n!*.lock\n{line}\n")
+    with pytest.raises(CoevolveError, match=r"git ignores mine/.* line 3 of .gitignore is .* name a folder elsewhere"):
+        make(tmp_path / "mine")
+    assert {path.name for path in tmp_path.iterdir()} == {".git", ".gitignore"}
+    (tmp_path / ".gitignore").write_text("data/\nmlruns\n*.lock\n!dvc.lock\n")
+    make(tmp_path / "mine")
+
+
+def test_users_own_excludes_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "excludes").write_text("*.lock\n")
+    for name, value in {"COUNT": "1", "KEY_0": "core.excludesFile", "VALUE_0": str(tmp_path / "excludes")}.items():
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    with pytest.raises(CoevolveError, match=r"git ignores dvc.lock: line 1 of .*excludes"):
+        make(tmp_path / "mine")
+
+
+def test_failure_of_dvc_is_told_in_its_words_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container whose user has no entry in /etc/passwd."""
+    lost = (
+        "import pwd\n\ndef lost(uid):\n    raise KeyError(f'getpwuid(): uid not found: {uid}')\n\npwd.getpwuid = lost\n"
+    )
+    write(tmp_path / "site", {"sitecustomize.py": lost})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    for name in ("USER", "LOGNAME", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(CoevolveError, match=r"^dvc init: 'getpwuid.*; this user has no name here: set USER"):
+        make(tmp_path / "mine")
+
+
+def test_empty_folder_becomes_a_project_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = tmp_path.stat().st_ino
+    make(Path("."))
+    assert (tmp_path / "dvc.yaml").is_file() and tmp_path.stat().st_ino == before
+    assert "  cd" not in capsys.readouterr().out
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "real").mkdir()
+    make(Path("link"))
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real/dvc.yaml").is_file()
+
+
+def test_folder_in_a_file_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError) as caught:
+        make(tmp_path / "file/mine")
+    assert caught.value.filename == str(tmp_path / "file")
+
+
+def test_git_keeps_all_bytes_and_ignores_what_dvc_and_trackers_write(tmp_path: Path) -> None:
+    project = make(tmp_path / "mine")
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=project, capture_output=True, text=True).stdout
+
+    assert "params.yaml: text: unset" in git("check-attr", "text", "params.yaml")
+    written = ["policies/base/model.safetensors", "policies/0/config.json", "data/code/x", "mlruns/mlflow.db"]
+    assert git("check-ignore", *written).split() == written
 
 
 def test_folder_that_is_not_empty_stays_unchanged(tmp_path: Path) -> None:

@@ -30,6 +30,11 @@ from coevolve.core.progress import bar
             "error: a file cannot be written: the disk is full",
         ),
         (
+            """raise RuntimeError('IO Error: Could not write file "/tmp/it is/t.wal": No space left on device')""",
+            "error: /tmp/it is/t.wal cannot be written: the disk is full",
+        ),
+        ("raise OSError('AF_UNIX path too long')", "error: TMPDIR is too long for the sockets of processes: /"),
+        (
             "import shutil; raise shutil.Error([('a', 'b', 'No space left: a -> b')])",
             "error: a file cannot be written: the disk is full",
         ),

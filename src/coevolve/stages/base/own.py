@@ -34,7 +34,7 @@ from coevolve.stages.base.recipe import make as make_embedded
 from coevolve.stages.base.small import CONTEXT, copy_examples, example, small, supervise
 from coevolve.stages.base.substitution import Messages, drill, lexicon, substituted
 from coevolve.stages.base.tokenizer import GLUE, build
-from coevolve.stages.train.reference_tokens import replayed
+from coevolve.stages.train.reference_tokens import failing, replayed
 
 ROUNDS, ABLE = 2, 0.7  # most passes over right demonstrations, and the success that ends them: some minutes on one core
 COPYING, STEPS = 0.4, 0.8  # factors of the steps of copying and of demonstrations: the policy can copy already
@@ -53,9 +53,10 @@ def make(config: Base, folder: Path, own: Own) -> None:
     tasks, held = divided(environment, own.split, own.tasks)
     right = {task_id: episode.messages for task_id, episode in replayed(environment, tasks, limits).items()}
     if not right:
+        reason = f"; the first: {failing(environment, tasks[0], limits)}" if tasks else ""
         raise CoevolveError(
             f"base.model: no reference of {own.environment}'s split {own.split!r} succeeds, so the tiny policy cannot learn the "
-            "tools; check the references with `coevolve env check`, or set base.model to a pretrained model"
+            f"tools{reason}; correct the references, or set base.model to a pretrained model"
         )
     tasks = [task for task in tasks if task.task_id in right]
     functions = [schema["function"] for schema in environment.tools()]

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError, first_line
+from coevolve.core.guard import full_disk
 from coevolve.core.io import missing, read_jsonl_objects
 from coevolve.core.task import SCHEMA_VERSION
 from coevolve.core.trajectories import StopReason
@@ -266,5 +267,6 @@ def _fits(item: Any, kind: str) -> bool:
 
 def _unreadable(files: Files, error: Exception) -> CoevolveError:
     return CoevolveError(
-        f"{files}: not a whole {'Parquet' if files.parquet else 'JSONL'} file ({first_line(error)}); make it again"
+        full_disk(error)
+        or f"{files}: not a whole {'Parquet' if files.parquet else 'JSONL'} file ({first_line(error)}); make it again"
     )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import StopReason, Trajectory
+from coevolve.core.untrusted import one_line
 from coevolve.environments.environment import Environment
 from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.scripted_policy import ReferencePolicy
@@ -43,6 +44,17 @@ def replayed(environment: Environment, tasks: Sequence[Task], limits: Limits) ->
         for episode in episodes
         if episode.trajectory.counts and is_success(episode.trajectory.score)
     }
+
+
+def failing(environment: Environment, task: Task, limits: Limits) -> str:
+    """The reason why the reference of ``task`` fails; empty if it succeeds."""
+    (episode,) = rollout(ReferencePolicy(environment), environment, [RolloutRequest(task, 0)], limits)
+    played = episode.trajectory
+    if played.counts and is_success(played.score):
+        return ""
+    if played.stop_reason in (StopReason.DONE, StopReason.MAX_TURNS, StopReason.MAX_TOKENS):
+        return f"it ends with {played.stop_reason} and the score {played.score:g}"
+    return one_line(played.messages[-1]["content"], 400)
 
 
 def tokens(renderer: Renderer, tools: Tools, episode: Trajectory) -> Tokens:
