@@ -46,7 +46,8 @@ With --template the command checks only whether training gets a model's chat tem
 params.yaml: is a call read back as the template writes it, does the template leave earlier turns as they are, are the tokens that
 end a reply inside the trained span, does the mask cover the agent's words, and how many tokens do the tools take?
 
-The command installs and downloads nothing, and costs nothing: it asks an endpoint only for its list of models.
+The command tries what it reports as ok: it plays a task's reference in the environment, opens MLflow's store, and asks git and
+DVC. It installs and downloads nothing, and costs nothing: it asks an endpoint only for its list of models.
 """
 PARAMS = Path("params.yaml")
 ROOM = 10  # GB that a run and its cache need at least

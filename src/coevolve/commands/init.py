@@ -30,15 +30,19 @@ from coevolve.stages.schema import load
 from coevolve.stages.warm.config import Warm
 
 HELP = """
-Makes the folder DIR with params.yaml (the keys that you decide), dvc.yaml (the loop; no need to edit it), .gitignore, a
-README, and the folders of git and DVC. DIR must be new or empty: the command overwrites nothing. It asks nothing, and prints
-the commands to type next.
+Makes the folder DIR with params.yaml (the keys that you decide), dvc.yaml (the loop; no need to edit it), a README, and the
+folders of git and DVC. DIR must be new or empty: the command overwrites nothing. It asks nothing, and prints the commands to
+type next.
 
-  coevolve init DIR                                      # the example: miniworld and the embedded tiny policy
-  coevolve init DIR --profile smoke                      # the same example, cut down to three minutes
+  coevolve init DIR                                          # the example: miniworld and the embedded tiny policy
+  coevolve init DIR --profile smoke                          # the same example, cut down to three minutes
   coevolve init DIR --environment my_env.py:MyEnvironment    # the tiny policy first learns your tools from your references
   coevolve init DIR --environment my_env.py:MyEnvironment --model Qwen/Qwen2.5-0.5B-Instruct
   coevolve init DIR --environment sql --method genenv
+
+An environment plays the reference of its first task, in a process of its own, before the command says that DIR is ready. From
+FILE.py:CLASS the command copies FILE.py, and the files in its folder that the environment imports or reads. `coevolve env new
+NAME` writes such a file, and `coevolve env check FILE.py:CLASS` tests one.
 """
 WARM_STEPS = 100  # most steps in which the tiny policy learns a user's own tools from references
 WHY = "most supervised steps on your references; warm.until (0.5) ends them"
@@ -69,7 +73,9 @@ class Tried:
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("folder", **DIR, help="a new or empty folder")
-    environment = "a name from `coevolve env list`, or FILE.py:CLASS, a file to copy into DIR (default: miniworld)"
+    environment = (
+        "a name of `coevolve env list`, FILE.py:CLASS to copy, or MODULE:CLASS of a package (default: miniworld)"
+    )
     add("--environment", metavar="NAME", help=environment)
     add("--model", help="the agent to start from: a model directory, or a name on the Hugging Face hub")
     add("--method", help="what failures become: coevolve, genenv or coevolving_agents (default: coevolve)")
@@ -139,7 +145,7 @@ def _environment(given: str, project: Path) -> Tried:
             raise CoevolveError(f"{given} uses {name} beside it, and a project has its own {name}; rename yours")
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(file.parent / name, project / name)
-    declare(here.name, file.stem, maker, project)
+    declare(here.name, file.stem, maker, project, [name for name in here.files if name != file.name])
     try:
         _tried(here.name, project)
     except CoevolveError as error:

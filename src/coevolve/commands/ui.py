@@ -12,7 +12,8 @@ from coevolve.tracking.refusals import RESTART, remedy, said
 
 HELP = """
 Starts MLflow and prints the address of the table of runs, with columns for iterations, success by panel and the DVC
-experiment. MLflow reads the store that runs log to: MLFLOW_TRACKING_URI, or the database in this project. Ctrl-C stops it.
+experiment. MLflow reads the store that runs log to: MLFLOW_TRACKING_URI, which counts from the project's folder if it is
+relative, or mlruns/mlflow.db in the project. Ctrl-C stops it.
 """
 
 

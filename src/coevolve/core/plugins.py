@@ -90,18 +90,39 @@ def plugins(group: str) -> dict[str, EntryPoint]:
 
 
 def _declared(file: Path, group: str) -> dict[str, str]:
+    points = _table(file, "project", "entry-points", group)
+    if not all(isinstance(value, str) for value in points.values()):
+        raise CoevolveError(f'{file}: project.entry-points."{group}": expected NAME = "MODULE:CLASS"')
+    return points
+
+
+def declared_files(folder: Path) -> list[str]:
+    """The files that an environment in a single module uses beside it: ``files`` of `tool.coevolve` in pyproject.toml."""
+    files = _table(folder / DECLARATIONS, "tool", "coevolve").get("files", [])
+    if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
+        raise CoevolveError(f"{folder / DECLARATIONS}: tool.coevolve: expected files = [NAMES]")
+    return files
+
+
+def _table(file: Path, *keys: str) -> dict[str, Any]:
+    """The table ``keys`` of a TOML file; empty if the file or the table is missing."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise CoevolveError(f"{file}: not a TOML file: {error}") from None
     import tomllib  # not at the top: an environment's worker may run an older Python
 
     try:
-        project = tomllib.loads(file.read_text(encoding="utf-8")).get("project", {})
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        table: Any = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise CoevolveError(f"{file}: not a TOML file: {error}") from None
-    points = project.get("entry-points", {}).get(group, {}) if isinstance(project, dict) else {}
-    if not isinstance(points, dict) or not all(isinstance(value, str) for value in points.values()):
-        raise CoevolveError(f'{file}: project.entry-points."{group}": expected NAME = "MODULE:CLASS"')
-    return points
+    for key in keys:
+        table = table.get(key, {}) if isinstance(table, dict) else {}
+    if not isinstance(table, dict):
+        raise CoevolveError(f"{file}: {'.'.join(keys)}: expected a table")
+    return table
 
 
 def load(place: str, expected: str) -> Any:

@@ -70,7 +70,8 @@ def ignored(names: Sequence[str], folder: Path) -> str:
 def reason(text: str) -> str:
     """The line of a failed program's output that says what is wrong, and a remedy if there is one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    line = next((line for line in lines if line.startswith(MARKS)), lines[-1])
+    otherwise = lines[-1] if any(line.startswith("Traceback") for line in lines) else lines[0]
+    line = next((line for line in lines if line.startswith(MARKS)), otherwise)
     for mark in (*MARKS, "unexpected error - "):
         line = line.removeprefix(mark)
     remedy = next((remedy for words, remedy in REMEDIES.items() if words in line), "")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from coevolve.core.code_closure import PACKAGE, PREFIXES, SOURCE, closure, code_hash
 from coevolve.core.errors import CoevolveError
-from coevolve.core.plugins import Registry, is_file, plugins
+from coevolve.core.plugins import Registry, declared_files, is_file, plugins
 
 GROUP = "coevolve.environments"  # the entry point group by which other packages add environments
 
@@ -59,7 +59,8 @@ def _files(module: str) -> Iterator[tuple[str, Path]]:
     if folders := package.get("__path__"):
         yield from ((f"{top}/{file}", folder / file) for folder in map(Path, folders) for file in _within(folder))
     elif file := package.get("__file__"):
-        yield Path(file).name, Path(file)
+        folder = Path(file).parent
+        yield from ((name, folder / name) for name in (Path(file).name, *declared_files(folder)))
     else:
         raise CoevolveError(f"module {module}: its files cannot be found, so a change of them would go unnoticed")
 

@@ -1,6 +1,8 @@
 """Write a new environment's files: a module that works, and the declaration by which coevolve finds it."""
 
+import json
 import re
+from collections.abc import Sequence
 from importlib.util import find_spec
 from keyword import iskeyword
 from pathlib import Path
@@ -24,6 +26,11 @@ version = "0.1"
 
 [tool.setuptools]
 py-modules = ["{module}"]
+"""
+
+BESIDE = """
+[tool.coevolve]  # a change of these files is a change of the environment
+files = {files}
 """
 
 MODULE = '''\
@@ -92,9 +99,10 @@ class {maker}(MethodEnvironment):
 '''
 
 
-def declare(name: str, module: str, maker: str, folder: Path) -> None:
-    """Write the pyproject.toml that names the environment ``module:maker``."""
+def declare(name: str, module: str, maker: str, folder: Path, files: Sequence[str] = ()) -> None:
+    """Write the pyproject.toml that names the environment ``module:maker``, which uses ``files`` beside it."""
     text = DECLARATION.format(name=name, module=module, maker=maker, group=GROUP)
+    text += BESIDE.format(files=json.dumps(files, ensure_ascii=False)) if files else ""
     (folder / "pyproject.toml").write_text(text, encoding="utf-8")
 
 

@@ -12,7 +12,9 @@ import pytest
 from coevolve.commands.doctor import run
 from coevolve.commands.profile import apply
 from coevolve.core.arithmetic import CHOICE, able, in_effect
+from coevolve.environments.template import declare
 from tests import ROOT
+from tests.integration.commands.test_init import OWN
 from tests.integration.endpoint.proxy import proxy
 
 
@@ -117,3 +119,50 @@ def test_empty_lock_of_dvc_is_broken_with_the_remedy(
     *_, line, remedy, _ = capsys.readouterr().out.splitlines()
     assert code == 1 and line.startswith("dvc            BROKEN  .dvc/tmp/rwlock is empty")
     assert remedy.strip() == "rm .dvc/tmp/rwlock"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bare: None) -> Path:
+    """A project whose environment is a lamp that its reference does not light."""
+    monkeypatch.chdir(tmp_path)
+    for words in (["git", "init", "-q"], [sys.executable, "-m", "dvc", "init", "-q"]):
+        subprocess.run(words, check=True)
+    (tmp_path / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+    return tmp_path / "params.yaml"
+
+
+def test_environment_whose_reference_fails_is_broken(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = OWN.replace('"lamp"', '"dark"').replace("self.lit = not self.lit", "raise RuntimeError('no bulb')")
+    (project.parent / "dark_lamp.py").write_text(text)
+    declare("dark", "dark_lamp", "MyEnvironment", project.parent)
+    project.write_text(project.read_text().replace("environment: miniworld", "environment: dark"))
+    code, lines = said(project, capsys)
+    assert code == 1 and "BROKEN" in lines["environment"] and "RuntimeError: no bulb" in lines["environment"]
+
+
+def test_store_is_opened(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, lines = said(project, capsys)
+    assert "mlruns/mlflow.db (the first run creates it)" in lines["mlflow"]
+    (project.parent / "mlruns").mkdir()
+    (project.parent / "mlruns/mlflow.db").write_bytes(b"no database" * 100)
+    code, lines = said(project, capsys)
+    assert code == 1 and "BROKEN  MLflow refuses: " in lines["mlflow"] and "file is not a database" in lines["mlflow"]
+
+
+def test_git_and_dvc_are_asked(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project.parent / "dvc.yaml").write_text("stages: [")
+    (project.parent / ".gitignore").write_text("*.lock\n")
+    code, lines = said(project, capsys)
+    assert code == 1 and "BROKEN  git ignores dvc.lock: line 1 of .gitignore is '*.lock'" in lines["git"]
+    assert "BROKEN  dvc stage: './dvc.yaml' is invalid" in lines["dvc"]
+
+
+def test_temporary_folder_too_long_for_sockets_is_broken(project: Path, tmp_path: Path) -> None:
+    long = tmp_path / ("x" * 130)
+    long.mkdir()
+    command = [sys.executable, "-m", "coevolve.cli", "doctor", "--params", str(project)]
+    shown = subprocess.run(command, env={**os.environ, "TMPDIR": str(long)}, capture_output=True, text=True)
+    assert shown.returncode == 1
+    assert (
+        f"BROKEN  TMPDIR is too long for the sockets of processes: {long}; set it to a shorter folder" in shown.stdout
+    )

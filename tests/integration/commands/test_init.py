@@ -10,6 +10,7 @@ from coevolve.cli import parser
 from coevolve.commands import init, stage
 from coevolve.core.errors import CoevolveError
 from coevolve.core.yaml_files import load_yaml, read_yaml
+from coevolve.environments.sources import environment_code
 from coevolve.stages.schema import load
 from tests import ROOT
 from tests.cli import coevolve
@@ -159,7 +160,9 @@ def write(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
-def test_files_that_the_environment_uses_are_copied_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_that_the_environment_uses_are_copied_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A module beside it, and a file that only a call reads."""
     source = write(tmp_path / "source", PARTS)
     project = make(tmp_path / "mine", "--environment", f"{source}/parts.py:MyEnvironment")
@@ -167,6 +170,10 @@ def test_files_that_the_environment_uses_are_copied_with_it(tmp_path: Path, caps
     assert f"copied from {source}: {', '.join(copied)}\n" in capsys.readouterr().out
     assert not (project / "notes.txt").exists()
     shutil.rmtree(source)
+    monkeypatch.chdir(project)
+    before = environment_code("parts")
+    (project / "facts/lamp.json").write_text('{"changed": 1}')
+    assert environment_code("parts") != before, "another fact is another environment"
     shown = coevolve("evaluate", "--environment", "parts", "--policy", "reference", "--split", "exam", cwd=project)
     assert "1.000" in shown.stdout, shown.stderr
 
