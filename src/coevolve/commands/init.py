@@ -256,6 +256,8 @@ def _version(project: Path, folder: Path, files: Sequence[str]) -> None:
     if found := programs.ignored([f"{asked[1]}/{name}".lstrip("/") for name in (*NEEDED, *files)], asked[0]):
         raise CoevolveError(f"{found}; DVC needs the file: change that line, or name a folder elsewhere")
     programs.dvc("init", *(["--subdir"] if inside else []), folder=project)  # with -q, DVC hides its errors
+    if inside:  # DVC has staged its files, which move now
+        programs.git("rm", "-r", "-q", "--cached", "--ignore-unmatch", ".", folder=project)
     write_text(project / ".dvc/config", resource(".dvc/config").read_text(encoding="utf-8"))
 
 

@@ -8,6 +8,7 @@ REMEDIES = {
     "maintenance mode": "set MLFLOW_TRACKING_URI to a server or to sqlite:///mlflow.db, or unset it",
     "unsupported URI": "set MLFLOW_TRACKING_URI to a server or to sqlite:///mlflow.db, or unset it",
     "databricks": "set the credentials of Databricks, or unset MLFLOW_TRACKING_URI",
+    "No module named": "install that package",
     "readonly database": "make the file writable, or set MLFLOW_TRACKING_URI to another store",
     "unable to open database": "make the folder writable, or set MLFLOW_TRACKING_URI to another store",
     "Permission denied": "fix the permissions, or set MLFLOW_TRACKING_URI to another store",
@@ -41,4 +42,4 @@ def _silence(error: BaseException) -> str:
 
 def _words(error: BaseException) -> str:
     """The text of ``error`` as one line without secrets, or its type if it has no text."""
-    return one_line(without_secrets(str(error))) or type(error).__name__
+    return one_line(without_secrets(str(error)), 400) or type(error).__name__

@@ -287,6 +287,8 @@ def test_project_inside_a_repository_joins_that_repository(tmp_path: Path) -> No
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     project = make(tmp_path / "mine")
     assert (project / ".dvc").is_dir() and not (project / ".git").exists()
+    status = subprocess.run(["git", "status", "--porcelain"], cwd=tmp_path, capture_output=True, text=True)
+    assert status.stdout == "?? mine/\n", "nothing is staged, least of all in a folder that is gone"
 
 
 @pytest.mark.parametrize(
