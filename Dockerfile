@@ -16,7 +16,7 @@ RUN python3.12 -m venv /venv
 ENV PATH=/venv/bin:$PATH
 WORKDIR /build
 COPY pyproject.toml constraints.txt README.md LICENSE ./
-COPY params.yaml dvc.yaml .gitignore .dvcignore ./
+COPY params.yaml dvc.yaml .gitattributes .gitignore .dvcignore ./
 COPY .dvc/config .dvc/config
 COPY reviews/README.md reviews/README.md
 COPY policies/base policies/base
