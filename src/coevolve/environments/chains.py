@@ -17,8 +17,8 @@ def replay(
 ) -> tuple[list[CallOutcome], list[bool], bool]:
     """Make the calls of ``reference`` (by default the task's reference) in a fresh world of ``task``.
 
-    Returns the outcomes of the calls, whether each call changed the state, and whether a call ended the episode. The
-    replay stops at that call. ``watch`` costs one digest per call; without it no call counts as a change.
+    Returns the outcomes of the calls, whether each call changed the state, and whether the episode ended before the last
+    message: by a call, or because the session has no more turns. The replay stops there, as an agent does. ``watch`` costs one digest per call; without it no call counts as a change.
     """
     session.reset(task)
     chain: list[CallOutcome] = []
@@ -34,8 +34,8 @@ def replay(
             before = after
             if heard.done:
                 return chain, changed, True
-        if number + 1 < len(turns):
-            session.say("")
+        if number + 1 < len(turns) and session.say("").done:
+            return chain, changed, True
     return chain, changed, False
 
 

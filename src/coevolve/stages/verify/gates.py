@@ -89,7 +89,7 @@ def environment_gates(environment: Environment, candidate: Candidate, words: str
     session = environment.open()
     try:
         chain, changed, ended = replay(session, task)
-        yield _executable(environment, task, chain)
+        yield _executable(environment, task, chain, ended)
         score = session.score()
         missed = [name for name, passed in score.checks.items() if not passed]
         passes = is_success(score.reward)
@@ -111,7 +111,7 @@ def environment_gates(environment: Environment, candidate: Candidate, words: str
         session.close()
 
 
-def _executable(environment: Environment, task: Task, chain: Sequence[CallOutcome]) -> Gate:
+def _executable(environment: Environment, task: Task, chain: Sequence[CallOutcome], ended: bool) -> Gate:
     tools = {schema["function"]["name"] for schema in environment.tools()}
     unknown = next((call for call in chain if call.name not in tools), None)
     if unknown is not None:
@@ -119,8 +119,8 @@ def _executable(environment: Environment, task: Task, chain: Sequence[CallOutcom
     refused = next((call for call in chain if not call.ok), None)
     if refused is not None:
         return Gate("executable", False, f"{refused.name} is refused: {refused.observation[:200]}")
-    whole = len(chain) == len(task.calls)
-    return Gate("executable", whole, "" if whole else "the episode ends before the reference does")
+    whole = len(chain) == len(task.calls) and not (ended and chain[-1].turn + 1 < len(task.turns))
+    return Gate("executable", whole, "" if whole else "the episode ends before the reference and its turns do")
 
 
 def _passes(environment: Environment, session: Session, task: Task, reference: Sequence[Sequence[ToolCall]]) -> bool:

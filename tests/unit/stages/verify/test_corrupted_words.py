@@ -123,6 +123,20 @@ def test_unmentioned_change_fails_whatever_is_claimed(sound: list[Candidate]) ->
         assert not verdict(made).accepted and not verdict(everything(made)).accepted, (made.task.turns, calls)
 
 
+@pytest.mark.parametrize("other", ["hello", "now undo all of it"])
+@pytest.mark.parametrize("first", [True, False])
+def test_turn_that_no_agent_hears_is_refused(sound: list[Candidate], other: str, first: bool) -> None:
+    """These sessions end at the first message: an agent hears the first turn only, and makes no call after it."""
+    for candidate in sound:
+        (words,), (calls,) = candidate.task.turns, candidate.task.reference
+        turns, reference = ([other, words], [[], calls]) if first else ([words, other], [calls, []])
+        old = candidate.task
+        task = Task.create(old.environment, old.split, turns, old.world, reference)
+        found = verdict(Candidate(task.task_id, task, [])).gates[-1]
+        assert (found.name, found.passed) == ("executable", False)
+        assert found.reason == "the episode ends before the reference and its turns do"
+
+
 @given(st.data())
 def test_claim_only_adds_duties(data: st.DataObject) -> None:
     """A candidate that fails without claims fails with any claims."""
