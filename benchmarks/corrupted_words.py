@@ -23,6 +23,7 @@ from coevolve.core.seeding import rng_for
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import Knowledge, learn
+from coevolve.environments.lexicon import words_of
 from coevolve.environments.registry import opened
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
@@ -30,7 +31,7 @@ from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import Judge
-from coevolve.stages.verify.named_values import FUNCTION_WORDS, words_of
+from coevolve.stages.verify.named_values import FUNCTION_WORDS
 
 ORDINARY = [
     "banana",

@@ -87,6 +87,7 @@ class Phrasebook:
     ways to say its value. ``fields``: ``tool.field`` → ways to describe that field of the object. ``questions``:
     ``tool.field`` → ways to ask for it. ``sentences``: tool → what it does, for calls that no phrase describes.
     ``revealed``: the ``tool.argument`` pairs, besides identifiers, whose values users leave to lookups.
+    ``english``: whether calls and values without a phrase may get English words. If not, no task is made for them.
     Unless a book is ``complete``, the wording of the training tasks adds to it (see ``environments.manner``).
 
     Further slots: ``{argument.field}``, another field of the record in which an earlier call revealed the argument;
@@ -103,6 +104,7 @@ class Phrasebook:
     openers: Sequence[str] = OPENERS
     closers: Sequence[str] = CLOSERS
     connectives: Sequence[str] = CONNECTIVES
+    english: bool = True
     complete: bool = False
 
 

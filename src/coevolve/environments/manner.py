@@ -3,8 +3,13 @@
 Each instruction is aligned with its replayed reference. A value that the words hold becomes a slot; a value that an earlier call
 reveals is described by that call's arguments or by its record; any other value is implied by the wording, which holds for this
 value only. So a task yields a phrase for each tool that it asks for. What cannot be aligned is kept in ``Manner.unread``.
+
+No rule needs a language, except that words are made up in English only. Tasks are English if three of four say a word of
+``lexicon.ENGLISH`` outside of values. In other languages, tasks teach the joints between requests too, and requests that stand
+alone teach the phrases.
 """
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,15 +22,20 @@ from typing import Any
 
 from coevolve.core.task import CallOutcome, Task
 from coevolve.environments.chains import is_identifier, origin_of, precondition, replay
+from coevolve.environments.environment import CONNECTIVES as DEFAULT_CONNECTIVES
 from coevolve.environments.environment import Environment, Phrasebook, Session
-from coevolve.environments.lexicon import NUMERALS
+from coevolve.environments.lexicon import ENGLISH, LETTER, NUMERALS, STEM, UNSPACED, inflected, words_of
 from coevolve.environments.phrase_generator import SLOT, constant, fits, noun_of, paths, sentence_of, told_by
 
 Argument = tuple[str, str]  # a tool and the path of an argument
 DICTATED = ("text", "content", "body", "message", "comment", "note", "reason")  # arguments that take a user's words
 READ = 256  # most tasks to read
-CONNECTIVES = (" and ", ", then ")  # between the parts of an instruction
+CONNECTIVES = (" and ", ", then ")  # between the parts of an English instruction
+MOST = 0.75  # share of the tasks that say a word of ENGLISH, from which tasks are English
+_STOP = re.compile(r"\s*[.;,،؛、，。；]\s*")
 _CLAUSE = re.compile(r"(?:[.;] |, and then |, then |, and | and then | and also | and |, )(?!\d)", re.IGNORECASE)
+_BACK = re.compile(r"\b(?:it|them|there|him|her)\b", re.IGNORECASE)
+_NUMBER = rf"(?<!{LETTER})(?<![.,-])-?\d+(?:,\d{{3}})*(?:\.\d+)?(?!{LETTER})"
 _LIST = re.compile(r"(?:\s|,|and|or|&)*", re.IGNORECASE)
 
 
@@ -37,7 +47,10 @@ class Manner:
     these values. ``origins``: the (tool, field) pairs that reveal the others. ``shapes``: the sets of arguments of a tool's
     calls. ``texts``: by the name of an argument or of a field of worlds, texts that users gave or worlds hold; "" has those of users.
     ``asked``: lookups that users ask for, and ``lookups``, the share of tasks
-    that ask for nothing else. ``unread``: instructions that gave no phrase, each with the reason.
+    that ask for nothing else. ``enabling``: tools that change something and that users do not ask for if another call needs it.
+    ``words``: all words of the tasks. ``joining``: those of them that no single request says, if the tasks are not in English.
+    ``wordless``: the tools that no task uses, if the tasks are not in English.
+    ``unread``: instructions that gave no phrase, each with the reason.
     """
 
     book: Phrasebook
@@ -48,6 +61,10 @@ class Manner:
     texts: Mapping[str, Sequence[str]]
     asked: frozenset[str]
     lookups: float
+    enabling: frozenset[str]
+    words: frozenset[str]
+    joining: frozenset[str]
+    wordless: Sequence[str]
     tasks: int
     unread: Sequence[tuple[str, str]]
 
@@ -57,7 +74,16 @@ class Manner:
         taught = (
             f"{self.tasks - len(self.unread)} of {self.tasks} training tasks of {name} taught the words of new tasks"
         )
-        return f"{taught}{example}; `coevolve env phrases {name}` prints them"
+        return f"{taught}{example}{self._foreign()}; `coevolve env phrases {name}` prints them"
+
+    def _foreign(self) -> str:
+        """What new tasks lack because no words are made up in another language than English."""
+        lacks = [f"for {len(self.wordless)} tools ({', '.join(self.wordless)})"] if self.wordless else []
+        lacks += [] if self.book.connectives else ["to join two requests"]
+        if self.book.english or not lacks:
+            return ""
+        remedy = "a phrasebook or `synthesizer: endpoint` adds such tasks"
+        return f"; these tasks are not in English, and none has words {' and none '.join(lacks)}: {remedy}"
 
     def said(self, tool: str, key: str) -> float:
         """The share of values of this argument that users name: of this tool, or else of all that have the argument."""
@@ -87,8 +113,37 @@ def manner_of(environment: Environment) -> Manner:
     reader = _Reader()
     with closing(environment.open()) as session:
         for task in environment.tasks("seed")[:READ]:
-            reader.read(session, task)
+            reader.replay(session, task)
     return reader.manner(environment)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A task with its replayed calls, of which its words ask for those at ``asked`` and then for a field of a result."""
+
+    task: Task
+    calls: Sequence[CallOutcome]
+    asked: Sequence[int]
+    question: tuple[int, str] | None
+    book: Phrasebook
+
+    @property
+    def rows(self) -> list[int]:
+        return [*self.asked, *([self.question[0]] if self.question else [])]
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Where the words name values of calls."""
+        values = (value for call in self.calls for _, value in paths(call.arguments))
+        return [span for value in values for span in _spans(value, self.task.turns[0])]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words outside of values."""
+        text = self.task.turns[0]
+        for start, end in self.spans:
+            text = text[:start] + " " * (end - start) + text[end:]
+        return frozenset(words_of(text))
 
 
 class _Reader:
@@ -104,11 +159,13 @@ class _Reader:
         self._shapes: dict[str, list[frozenset[str]]] = defaultdict(list)
         self._texts: dict[str, dict[str, None]] = defaultdict(dict)
         self._asked: Counter[str] = Counter()
+        self._enabling: set[str] = set()
         self._lookups = self._tasks = 0
+        self._requests: list[_Request] = []
         self._unread: dict[str, str] = {}
         self._described: dict[tuple[str, str], list[tuple[Argument, set[str]]]] = {}
 
-    def read(self, session: Session, task: Task) -> None:
+    def replay(self, session: Session, task: Task) -> None:
         self._tasks += 1
         if len(task.turns) != 1:
             self._unread.setdefault(" ".join(task.turns[:1]), f"has {len(task.turns)} turns")
@@ -121,7 +178,9 @@ class _Reader:
         calls = chain[:-1] if ended else chain
         book = Phrasebook(revealed=_revealed(calls, task.turns[0]))
         self._note(task, calls, book)
-        effects = [row for row in range(len(calls)) if changed[row] and not precondition(session, task, chain, row)]
+        changes = [row for row in range(len(calls)) if changed[row]]
+        effects = [row for row in changes if not precondition(session, task, chain, row)]
+        self._enabling.update(calls[row].name for row in changes if row not in effects)
         asked = effects + [
             row for row in range(max(effects, default=-1) + 1, len(calls)) if not _used(calls, row, book)
         ]
@@ -132,12 +191,22 @@ class _Reader:
             question = (origin.position, origin.field) if origin and origin.field else None
         self._asked.update(calls[row].name for row in asked if not changed[row])
         self._lookups += not effects
-        if clauses := _clauses(task.turns[0], calls, asked, question, book):
-            for row, clause in zip([*asked, *([question[0]] if question else [])], clauses, strict=True):
-                last = question if question and row == question[0] and row not in asked else None
-                self._phrase(clause, calls, row, last and f"{calls[row].name}.{last[1]}", task, book)
-        else:
-            self._unread.setdefault(task.turns[0], f"its parts do not match its {len(asked) + bool(question)} requests")
+        self._requests.append(_Request(task, calls, asked, question, book))
+
+    def _read(self, english: bool, joints: Sequence[str]) -> None:
+        """Note the phrases of all tasks, those of single requests first: in other languages than English they suffice."""
+        split = _CLAUSE if english else re.compile("|".join(map(re.escape, joints)) or "(?!)")
+        for one in self._requests if english else sorted(self._requests, key=lambda one: len(one.rows) > 1):
+            calls, question = one.calls, one.question
+            clauses = _clauses(one, split)
+            refused = [] if clauses else [f"its parts do not match its {len(one.rows)} requests"]
+            for row, clause in zip(one.rows, clauses, strict=False):
+                last = question if question and row == question[0] and row not in one.asked else None
+                part, key = ("questions", f"{calls[row].name}.{last[1]}") if last else ("actions", calls[row].name)
+                if english or len(clauses) == 1 or not self._phrases[part][key]:
+                    refused += self._phrase(clause, one, row, self._phrases[part][key])
+            if len(refused) >= max(len(clauses), 1):
+                self._unread.setdefault(one.task.turns[0], refused[0])
 
     def _note(self, task: Task, calls: Sequence[CallOutcome], book: Phrasebook) -> None:
         text, world = task.turns[0], list(_world(task.world))
@@ -157,23 +226,20 @@ class _Reader:
             if isinstance(value, str) and " " in value:
                 self._texts[place.rsplit(".", 1)[-1]][value] = None
 
-    def _phrase(
-        self, clause: str, calls: Sequence[CallOutcome], row: int, question: str | None, task: Task, book: Phrasebook
-    ) -> None:
-        """Note the phrase that ``clause`` gives for the call at ``row``, and the descriptions in it."""
-        template, whole = _template(clause, calls, row, book), task.turns[0]
-        if not fits(template, calls, row, book):
-            self._unread.setdefault(whole, "it does not say a value, or which of several results is meant")
-            return
+    def _phrase(self, clause: str, one: _Request, row: int, phrases: Counter[str]) -> list[str]:
+        """Count among ``phrases`` what ``clause`` gives for the call at ``row``, and the descriptions in it, or say why not."""
+        calls, task, book = one.calls, one.task, one.book
+        template = _template(clause, calls, row, book)
+        if not fits(template, calls, row, book) or not _decides(template, clause, one):
+            return ["it does not say a value, or which of several results is meant"]
         left = SLOT.sub("", template)
         names = (one for _, one in _world(task.world) if isinstance(one, str) and one.lower() != one)
         stray = re.search(r"\d+", left) or next((spans for name in names if (spans := _spans(name, left))), None)
         if stray:
             named = stray[0] if isinstance(stray, re.Match) else left[slice(*stray[0])]
-            self._unread.setdefault(whole, f"it names {named}, which no call takes")
-            return
-        template = self._factored(template, calls, row, task, book)
-        self._phrases["questions" if question else "actions"][question or calls[row].name][template] += 1
+            return [f"it names {named}, which no call takes"]
+        phrases[self._factored(template, calls, row, task, book)] += 1
+        return []
 
     def _factored(self, template: str, calls: Sequence[CallOutcome], row: int, task: Task, book: Phrasebook) -> str:
         """``template`` with descriptions replaced by the slot of the described argument, which are noted as lookups."""
@@ -221,6 +287,10 @@ class _Reader:
 
     def manner(self, environment: Environment) -> Manner:
         own = environment.phrasebook
+        english = sum(not ENGLISH.isdisjoint(one.words) for one in self._requests) >= MOST * len(self._requests)
+        alone = frozenset(word for one in self._requests if len(one.rows) == 1 for word in one.words)
+        joints = CONNECTIVES if english else _joints(self._requests, alone)
+        self._read(english, joints)
         functions = [schema["function"] for schema in environment.tools()]
         sentences = {one["name"]: sentence_of(one["name"], one.get("description") or "") for one in functions}
         # numbers may coincide with others of the world, so a home holds most values
@@ -234,25 +304,33 @@ class _Reader:
             if any(homes[argument] and not places & set(homes[argument]) for argument, places in values):
                 del self._phrases["lookups"][tool][phrase]  # it describes another kind of value than users mostly give
         found = {
-            # the phrases of several tasks, most frequent first, or else all phrases
+            # the phrases of several tasks, most frequent first, or else all phrases; inflected values have one phrase each
             part: {
-                name: [phrase for phrase, count in counted.most_common() if count > 1] or sorted(counted)
+                name: [
+                    phrase for phrase, count in counted.most_common() if count > 1 or (not english and "=" in phrase)
+                ]
+                or sorted(counted)
                 for name, counted in tools.items()
                 if counted
             }
             for part, tools in self._phrases.items()
         }
+        actions, lookups = {**found["actions"], **own.actions}, {**found["lookups"], **own.lookups}
         book = Phrasebook(
-            actions={**found["actions"], **own.actions},
-            lookups={**found["lookups"], **own.lookups},
+            actions={tool: kept for tool, phrases in actions.items() if (kept := _decisive(phrases))},
+            lookups={tool: kept for tool, phrases in lookups.items() if (kept := _decisive(phrases))},
             fields=own.fields,
             questions={**found["questions"], **own.questions},
-            sentences={**sentences, **own.sentences},
+            sentences={**sentences, **own.sentences} if english else {},
             revealed=tuple(f"{tool}.{path}" for tool, path in self._origins if fmean(self._given[tool, path]) <= 0.5),
             openers=("",),
             closers=("",),
-            connectives=CONNECTIVES,
+            connectives=own.connectives if tuple(own.connectives) != DEFAULT_CONNECTIVES else joints,
+            english=english,
         )
+        wordless = [
+            name for name in sentences if not english and not book.actions.get(name) and name not in self._shapes
+        ]
         return Manner(
             book=book,
             given={argument: sum(given) / len(given) for argument, given in self._given.items()},
@@ -262,9 +340,81 @@ class _Reader:
             texts={name: list(values) for name, values in self._texts.items()},
             asked=frozenset(self._asked),
             lookups=self._lookups / max(self._tasks, 1),
+            enabling=frozenset(self._enabling),
+            words=frozenset(word for one in self._requests for word in words_of(one.task.turns[0])),
+            joining=frozenset().union(*(() if english else one.words - alone for one in self._requests)),
+            wordless=wordless,
             tasks=self._tasks,
             unread=list(self._unread.items()),
         )
+
+
+def _decides(template: str, clause: str, one: _Request) -> bool:
+    """Whether ``clause`` can mean the values to which ``template`` is restricted.
+
+    A value that another part of the instruction names is not meant here, nor does a part with a pronoun stand alone. The
+    value of a lookup, and any identifier, must be said, if only in another form, unless the world has no other.
+    """
+    if clause != one.task.turns[0] and _BACK.search(SLOT.sub("", template)):
+        return False
+    for slot in SLOT.findall(template):
+        key, equals, written = slot.partition("=")
+        if not equals:
+            continue
+        value = json.loads(written)
+        if _spans(value, one.task.turns[0]):
+            return False
+        found = isinstance(value, str) and any(key.startswith(f"{call.name}.") for call in one.calls)
+        if (found or is_identifier(key)) and not inflected(value, clause) and beside(value, one.task.world) != [value]:
+            return False
+    return True
+
+
+def beside(value: Any, world: Any) -> list[Any]:
+    """The values in all places of ``world`` that hold ``value``."""
+    return values_at(world, {place: 1 for place, found in _world(world) if found == value})
+
+
+def _decisive(phrases: Sequence[str]) -> list[str]:
+    """``phrases`` without those whose words stand for several values, so that they decide for none."""
+    said = Counter(re.sub(r"\{[^{}]*=[^{}]*\}", "", phrase) for phrase in phrases)
+    return [phrase for phrase in phrases if said[re.sub(r"\{[^{}]*=[^{}]*\}", "", phrase)] == 1 or "=" not in phrase]
+
+
+def _joints(requests: Sequence[_Request], known: frozenset[str]) -> list[str]:
+    """The words or stops between two requests, from tasks with several: stops, or else words that are not ``known``."""
+    gaps = [_unknown(gap, known) for one in requests for gap in _gaps(one)]
+    counted = Counter(joint for gap in gaps for joint in gap)
+    chosen = Counter(min(gap, key=lambda joint: (-counted[joint], len(joint))) for gap in gaps if gap)
+    return [joint for joint, count in chosen.most_common() if count > 1] or sorted(chosen)
+
+
+def _gaps(one: _Request) -> Iterator[str]:
+    """The text between the first value of a request and the first of the next."""
+    text, ends = one.task.turns[0], [0]
+    for row in one.rows:
+        values = [value for _, value in _slots_to_find(one.calls, row, one.book)]
+        spans = [
+            span for value in values for span in _spans(value, text) or inflected(value, text) if span[0] >= ends[-1]
+        ]
+        if not spans:
+            return
+        if len(ends) > 1:
+            yield text[ends[-1] : spans[0][0]]
+        ends.append(spans[0][1])
+
+
+def _unknown(gap: str, known: frozenset[str]) -> list[str]:
+    """The possible joints in ``gap``: its first stop, or else each word, or its first letters, that is no form of a known word."""
+    if stop := _STOP.search(gap):
+        return [stop[0]]
+    joints = []
+    for match in re.finditer(rf" ((?:{LETTER})+)(?= )", gap):
+        word = "".join(words_of(match[1]))
+        attached = next((f" {match[1][:size]}" for size in (1, 2) if word[size:] in known), f"{match[0]} ")
+        if not any(word.startswith(other[:STEM]) for other in known if len(other) >= STEM) and word not in known:
+            joints.append(attached)
+    return joints
 
 
 def _revealed(calls: Sequence[CallOutcome], text: str) -> tuple[str, ...]:
@@ -311,26 +461,24 @@ def values_at(world: Any, places: Mapping[str, int]) -> list[Any]:
     return list(found)
 
 
-def _clauses(
-    text: str, calls: Sequence[CallOutcome], asked: Sequence[int], question: tuple[int, str] | None, book: Phrasebook
-) -> list[str]:
-    """The part of ``text`` for each request, in order; empty if the parts cannot be told apart."""
-    number = len(asked) + (question is not None)
+def _clauses(one: _Request, split: re.Pattern[str]) -> list[str]:
+    """The part of the text for each request, in order; empty if the parts cannot be told apart."""
+    text, calls, number = one.task.turns[0], one.calls, len(one.rows)
     if number == 1:
         return [text]
-    kept: list[str] = []
-    for part in _CLAUSE.split(text):  # a list of values, or a value with a connective in it, is no part of its own
-        if kept and not re.search(r"[a-z]{2}", part, re.IGNORECASE):
-            kept[-1] += f" and {part}"
-        else:
-            kept.append(part)
+    kept, start = [], 0
+    for match in split.finditer(text):
+        if not any(begin < match.start() and match.end() < end for begin, end in one.spans):  # a value may hold a joint
+            kept.append(text[start : match.start()])
+            start = match.end()
+    kept.append(text[start:])
     return (
         kept
         if len(kept) == number
         # each part has all values of its call that some words may name
         and all(
-            fits(_template(part, calls, row, book), calls, row, book) or not calls[row].arguments
-            for part, row in zip(kept, asked, strict=False)
+            fits(_template(part, calls, row, one.book), calls, row, one.book) or not calls[row].arguments
+            for part, row in zip(kept, one.asked, strict=False)
         )
         else []
     )
@@ -394,7 +542,7 @@ def _spans(value: Any, text: str) -> list[tuple[int, int]]:
     if value is None or isinstance(value, bool):
         return []
     if isinstance(value, int | float):
-        numbers = [(one.span(), one[0]) for one in re.finditer(r"(?<![\w.,-])-?\d+(?:,\d{3})*(?:\.\d+)?(?!\w)", text)]
+        numbers = [(one.span(), one[0]) for one in re.finditer(_NUMBER, text)]
         found = [span for span, number in numbers if float(number.replace(",", "")) == value]
         word = NUMERALS[int(value)] if value in range(len(NUMERALS)) else None
         return found or [one.span() for one in re.finditer(rf"\b{word}\b", text, re.IGNORECASE) if word]
@@ -408,7 +556,8 @@ def _spans(value: Any, text: str) -> list[tuple[int, int]]:
         return []
     for form in dict.fromkeys((value, value.replace("_", " "))):
         flags = re.IGNORECASE if len(value) > 1 else re.NOFLAG
-        pattern = rf"(?<!\w){re.escape(form)}(?=(?:e?s)?(?!\w))"
+        before, after = (re.match(f"[{UNSPACED}]", sign) is None for sign in (form[0], form[-1]))
+        pattern = rf"(?<!{LETTER})" * before + re.escape(form) + rf"(?=(?:e?s)?(?!{LETTER}))" * after
         if form.lower() in text.lower() and (spans := [one.span() for one in re.finditer(pattern, text, flags)]):
             return spans
     return []

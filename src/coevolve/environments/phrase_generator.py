@@ -10,6 +10,7 @@ import json
 import random
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -82,7 +83,8 @@ def instruct(
 ) -> str:
     """An instruction that asks for the calls at ``asks`` (in this order) and then ``question``.
 
-    Raises Undescribable if a value comes from an earlier call and no words tell it from the call's other results.
+    Raises Undescribable if a value comes from an earlier call and no words tell it from the call's other results, and if
+    words are missing that are not to be made up in English.
     """
     parts = _parts(chain, asks, question, book, _Speaker(rng))
     opener, closer = rng.choice(book.openers), rng.choice(book.closers)
@@ -90,7 +92,7 @@ def instruct(
         opener = opener if opener == "now" else ""
     if opener == "please" and closer == "please":
         closer = ""
-    return " ".join(filter(None, (opener, _joined(parts, rng.choice(book.connectives), book, chain), closer)))
+    return " ".join(filter(None, (opener, _joined(parts, rng.choice(book.connectives or [""]), book, chain), closer)))
 
 
 def instructions(
@@ -110,7 +112,7 @@ def instructions(
 def _joined(parts: Sequence[str], connective: str, book: Phrasebook, chain: Sequence[CallOutcome]) -> str:
     if book.complete or len(parts) == 1:
         return connective.join(parts)
-    ends = re.compile(r"\\?[.!]$")
+    ends = re.compile(r"\\?[.!。！]$")
     first, *others = (part if number == len(parts) - 1 else ends.sub("", part) for number, part in enumerate(parts))
     given = (value for call in chain for _, value in [*paths(call.arguments), *observed(call.observation)])
     names = tuple(value for value in given if isinstance(value, str) and value)
@@ -118,12 +120,14 @@ def _joined(parts: Sequence[str], connective: str, book: Phrasebook, chain: Sequ
         part if re.match(r"I\b|[A-Z]{2}", part) or part.startswith(names) else part[:1].lower() + part[1:]
         for part in others
     ]
-    return connective.join([", ".join([first, *lower[:-1]]), lower[-1]])
+    return connective.join([(", " if book.english else connective).join([first, *lower[:-1]]), lower[-1]])
 
 
 def _parts(
     chain: Sequence[CallOutcome], asks: Sequence[int], question: Question | None, book: Phrasebook, voice: _Voice
 ) -> list[str]:
+    if len(asks) + (question is not None) > 1 and not book.connectives:
+        raise Undescribable("no words join two requests")
     parts = [_action(chain, row, book, voice, asks[:number]) for number, row in enumerate(asks)]
     return parts if question is None else [*parts, _question(chain, question, book, voice)]
 
@@ -134,7 +138,10 @@ def fill(template: str, described: Mapping[str, str], voice: _Voice) -> str:
 
 
 def _chosen(templates: Sequence[str], described: Mapping[str, str], voice: _Voice) -> str:
-    return voice.one_of([fill(template, described, voice) for template in templates])
+    known = [template for template in templates if described.keys() >= set(SLOT.findall(template))]
+    if not known:
+        raise Undescribable("no words describe its values")
+    return voice.one_of([fill(template, described, voice) for template in known])
 
 
 def paths(arguments: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -158,16 +165,18 @@ def _described(
     chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice, earlier: Sequence[int] = ()
 ) -> dict[str, str]:
     """The words for each slot of a call. The instruction has already asked for the calls at ``earlier``."""
-    found = {}
+    found = {} if book.complete else _slots(chain, position, book, voice)
     for key, value in paths(chain[position].arguments):
         if not book.complete:
-            found[key] = _argument(chain, position, key, value, book, voice, earlier)
+            del found[key]
+            with suppress(Undescribable):  # a phrase may do without this description
+                found[key] = _argument(chain, position, key, value, book, voice, earlier)
             continue
         source = source_of(key, value, chain, position)
         found[key] = (
             voice.value(_literal(value)) if source is None else _revealed(chain, source, key, value, book, voice)
         )
-    return found if book.complete else {**_slots(chain, position, book, voice), **found}
+    return found
 
 
 def _slots(
@@ -244,7 +253,8 @@ def _argument(
     if _mentioned(chain, position, key, value, book, earlier):
         return voice.plain(f"that {noun}")
     if origin is None:
-        ways = book.lookups.get(key) or (f"{noun} {{{key}}}" if is_identifier(key) else f"{{{key}}}",)
+        named = is_identifier(key) and book.english
+        ways = book.lookups.get(key) or (f"{noun} {{{key}}}" if named else f"{{{key}}}",)
         return _chosen(ways, {key: voice.value(_literal(value))}, voice)
     lookup = chain[origin.position]
     described = _described(chain, origin.position, book, voice)
@@ -254,6 +264,8 @@ def _argument(
     if is_thing and origin.alone and things:
         return _chosen(things, described, voice)
     known = _fitting(book.fields.get(f"{lookup.name}.{origin.field}", ()), chain, origin.position, book)
+    if not known:
+        _may_make_up(book)
     if is_thing or known:
         return _chosen(known or [_thing(noun, origin, lookup)], described, voice)
     owners = things or [_thing(noun_of("id", lookup.name), origin, lookup)]
@@ -263,15 +275,21 @@ def _argument(
 def _mentioned(
     chain: Sequence[CallOutcome], position: int, key: str, value: Any, book: Phrasebook, earlier: Sequence[int]
 ) -> bool:
-    """Whether the instruction has named an identifier before: a call at ``earlier`` takes it or returned it.
+    """Whether the instruction has named this identifier before, and no other of its kind: a call at ``earlier`` takes it
+    or returned it.
 
-    A complete book describes it again.
+    A complete book describes it again, and so does one that is not in English.
     """
-    if book.complete or not earlier or not is_identifier(key):
+    if book.complete or not book.english or not earlier or not is_identifier(key):
         return False
     origin = told_by(key, value, chain, position, book)
-    taken = (one for row in earlier for _, one in paths(chain[row].arguments))
-    return (origin is not None and origin.position in earlier) or value in taken
+    taken = [
+        one
+        for row in earlier
+        for path, one in paths(chain[row].arguments)
+        if is_identifier(path) and noun_of(path, chain[row].name) == noun_of(key, chain[position].name)
+    ]
+    return all(one == value for one in taken) if taken else origin is not None and origin.position in earlier
 
 
 def _thing(noun: str, origin: Origin, lookup: CallOutcome) -> str:
@@ -303,7 +321,13 @@ def _thing(noun: str, origin: Origin, lookup: CallOutcome) -> str:
 
 
 class Undescribable(Exception):
-    """No words describe a value of a call."""
+    """No words describe a call or a value of it."""
+
+
+def _may_make_up(book: Phrasebook) -> None:
+    """Raise Undescribable if ``book`` allows no other words than its own."""
+    if not book.english:
+        raise Undescribable("no phrase says it, and words are made up in English only")
 
 
 def noun_of(key: str, tool: str) -> str:
@@ -372,6 +396,7 @@ def _action(
         known = [_without_nouns(one, chain, position, book) for one in told or known]
     if known:
         return _chosen(known, described, voice)
+    _may_make_up(book)
     sentence = book.sentences.get(call.name, spaced(call.name))
     literal = {key for key, value in paths(call.arguments) if told_by(key, value, chain, position, book) is None}
     return _chosen([from_sentence(sentence, call, literal)], described, voice)
@@ -456,6 +481,7 @@ def _lookup(chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice
     templates = _fitting(book.lookups.get(name, ()), chain, position, book)
     if templates:
         return _chosen(templates, described, voice)
+    _may_make_up(book)
     listed = ", ".join(f"{spaced(key)} {{{key}}}" for key in described)
     named = (
         [f"the one that {spaced(name)} gives for {listed}", f"what {spaced(name)} with {listed} returns"]
@@ -471,6 +497,7 @@ def _question(chain: Sequence[CallOutcome], question: Question, book: Phrasebook
     known = _fitting(book.questions.get(f"{call.name}.{question.field}", ()), chain, question.position, book)
     if known:
         return _chosen(known, described, voice)
+    _may_make_up(book)
     if book.complete:
         thing = _lookup(chain, question.position, book, voice)
     else:

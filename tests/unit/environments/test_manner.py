@@ -166,6 +166,42 @@ def test_second_mention_is_not_described_again() -> None:
     assert words.endswith("cancel that order")
 
 
+def test_another_order_than_the_last_is_described_again() -> None:
+    """ "That order" would be the other one."""
+    chain = chain_of(
+        orders(),
+        FIND,
+        call("set_priority", order_id="o-1", priority="high"),
+        call("set_priority", order_id="o-0", priority="high"),
+        call("cancel", order_id="o-1"),
+    )
+    words = instruct(chain, [1, 2, 3], None, phrases_of(orders()), rng_for("words", 0))
+    assert words.endswith("cancel the order for Bo Lund")
+
+
+def test_part_that_leaves_a_value_to_another_part_is_no_phrase() -> None:
+    pack = call("pack", order_id="o-1", extras=["card"])
+    asked = (
+        ("pack the order of Bo Lund with card and set the priority to high", "high"),
+        ("pack the order of Bo Lund with card and make it none", "none"),
+    )
+    environment = orders(
+        *((words, [FIND, pack, call("set_priority", order_id="o-1", priority=to)]) for words, to in asked)
+    )
+    book = manner_of(environment).book
+    assert book.actions["pack"] == ["pack {order_id} with {extras}"]
+    assert "set_priority" not in book.actions
+    assert not manner_of(environment).unread
+
+
+def test_words_for_several_values_decide_none_of_them() -> None:
+    to = [call("set_priority", order_id="o-1", priority=priority) for priority in ("high", "none")]
+    same = orders(*(("please change order o-1", [one]) for one in to))
+    assert "set_priority" not in manner_of(same).book.actions
+    told = orders(("please hurry order o-1", to[:1]), ("please delay order o-1", to[1:]))
+    assert len(manner_of(told).book.actions["set_priority"]) == 2
+
+
 def test_names_keep_their_capitals_where_requests_are_joined() -> None:
     asked = ("Bo Lund wants to cancel.", [FIND, call("cancel", order_id="o-1")])
     chain = chain_of(orders(asked), call("cancel", order_id="o-0"), *asked[1])

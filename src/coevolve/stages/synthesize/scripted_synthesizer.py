@@ -145,10 +145,16 @@ def _candidate(
     chain, changed, _ = replay(session, _start(exploration), [calls])
     if not knowledge.manner and ambiguous(chain):
         return None
+    manner = knowledge.manner
     asks = [
         position
-        for position in range(len(chain))
-        if changed[position] and not precondition(session, _start(exploration), chain, position)
+        for position, call in enumerate(chain)
+        if changed[position]
+        # users say a call that only enables another, unless their own tasks leave such calls out
+        and (
+            (manner is not None and call.name not in manner.enabling)
+            or not precondition(session, _start(exploration), chain, position)
+        )
     ]
     question, answer = None, {}
     if chain and not changed[-1]:

@@ -1,20 +1,21 @@
 """Rules for any words: compare the names in an instruction with the values and tools of its reference."""
 
 import re
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from coevolve.core.similarity import seen
 from coevolve.core.task import CallOutcome
 from coevolve.environments.chains import leaves, observed, shown_in, source_of
 from coevolve.environments.environment import Environment, Phrasebook
-from coevolve.environments.lexicon import NUMERALS
-from coevolve.environments.manner import phrases_of
+from coevolve.environments.lexicon import ENGLISH, LETTER, NUMERALS, words_of
+from coevolve.environments.manner import manner_of, phrases_of
 from coevolve.environments.phrase_generator import ARTICLE, SLOT
 
 QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"")
-NUMBER = re.compile(r"(?<![\w.-])(-?\d+(?:,\d{3}(?!\d))*(?:\.\d+)?)(%?)")
+NUMBER = re.compile(rf"(?<!{LETTER})(?<![.-])(-?\d+(?:,\d{{3}}(?!\d))*(?:\.\d+)?)(%?)")
 LONG = 8  # most words of a value that an instruction must name literally
 SHOWN = 160  # most characters of an instruction in a reason
 _FUNCTION_WORDS = """
@@ -36,28 +37,57 @@ def cut(text: str) -> str:
     return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
 
 
-def words_of(text: str) -> tuple[str, ...]:
-    return tuple(re.findall(r"\w+", seen(text)))
-
-
-def unnamed(text: str, chain: Sequence[CallOutcome], asked: Sequence[CallOutcome]) -> Iterator[str]:
-    """Values of the reference that no call revealed and the words do not name."""
+def unnamed(text: str, chain: Sequence[CallOutcome], asked: Sequence[CallOutcome]) -> Iterator[tuple[int, str, Any]]:
+    """The values of ``asked`` calls that no call revealed and the words do not name: row of the call, argument and value."""
     words = words_of(text)
     numbers = _numbers(text) | {float(NUMERALS.index(word)) for word in words if word in NUMERALS}
-    for call, key, value in _given(chain, asked):
+    for row, key, value in _given(chain, asked):
         if not _named(value, words, numbers):
-            yield f"{call.name}.{key} is {cut(str(value))}, which its words do not say"
+            yield row, key, value
 
 
-def _given(chain: Sequence[CallOutcome], asked: Sequence[CallOutcome]) -> Iterator[tuple[CallOutcome, str, Any]]:
-    """The values of the ``asked`` calls that no earlier call revealed: call, argument and value."""
+def known_values(environment: Environment, tool: str, key: str) -> list[Any]:
+    """The values that training tasks give to this argument."""
+    return _known_values(environment)[tool, key]
+
+
+@lru_cache(maxsize=8)
+def _known_values(environment: Environment) -> Mapping[tuple[str, str], list[Any]]:
+    found: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    for task in environment.tasks("seed"):
+        for call in task.calls:
+            for key, value in leaves(call.arguments):
+                found[call.name, key].append(value)
+    return found
+
+
+def foreign(text: str, environment: Environment, chain: Sequence[CallOutcome]) -> Iterator[str]:
+    """Words in a script that no training task uses, and English words where training tasks are not in English."""
+    manner = manner_of(environment)
+    scripts = {script for word in manner.words for script in _scripts(word)}
+    results = (value for call in chain for _, value in [*leaves(call.arguments), *observed(call.observation)])
+    known = {*manner.words, *words_of(" ".join(map(str, results)))}
+    for word in words_of(text):
+        if word not in known and (not _scripts(word) <= scripts or (word in ENGLISH and not manner.book.english)):
+            yield f"says {cut(word)}, which is not in the language of the training tasks"
+
+
+@lru_cache(maxsize=4096)
+def _scripts(word: str) -> frozenset[str]:
+    """The scripts of the letters in ``word``, such as LATIN; kana and Chinese signs are of one script."""
+    names = {unicodedata.name(sign, "").partition(" ")[0] for sign in word if sign.isalpha()}
+    return frozenset("CJK" if name in ("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA") else name for name in names)
+
+
+def _given(chain: Sequence[CallOutcome], asked: Sequence[CallOutcome]) -> Iterator[tuple[int, str, Any]]:
+    """The values of the ``asked`` calls that no earlier call revealed: row of the call, argument and value."""
     for row, call in enumerate(chain):
         if call not in asked:
             continue
         shown = {str(one.value) for earlier in chain[:row] for one in shown_in(earlier.observation)}
         for key, value in leaves(call.arguments):
             if source_of(key, value, chain, row, single=False) is None and str(value) not in shown:
-                yield call, key, value
+                yield row, key, value
 
 
 def comparable(text: str, environment: Environment, chain: Sequence[CallOutcome], asked: Sequence[CallOutcome]) -> bool:

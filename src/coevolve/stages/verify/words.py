@@ -7,6 +7,8 @@ If an instruction and its reference disagree but both are possible, the other ga
 2. Other words must name every value that only the user could give, name no value that no call uses, and ask for the tools of
    the reference and no other. They must not be a sentence for the reference in which words were added or replaced.
 
+By either rule, the words decide each value of a lookup: they name it, or no other value of that lookup works in this world.
+
 The second rule needs a phrasebook or a lexicon (``Environment.meaning``) of the environment, or ``values``. Words that it does
 not refuse pass with ``values``, if there is something to compare. Without ``values`` they are not checked.
 """
@@ -19,30 +21,33 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import chain as joined
 from itertools import combinations, product
+from typing import Any
 
 from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
-from coevolve.environments.chains import leaves, observed, precondition, source_of
+from coevolve.environments.chains import leaves, observed, precondition, replay, shown_in, source_of
 from coevolve.environments.environment import Environment, Phrasebook, Session
-from coevolve.environments.lexicon import NUMERALS, unfitting
-from coevolve.environments.manner import phrases_of
+from coevolve.environments.knowledge import fruitless
+from coevolve.environments.lexicon import NUMERALS, STEM, inflected, unfitting, words_of
+from coevolve.environments.manner import beside, manner_of, phrases_of
 from coevolve.environments.phrase_generator import SLOT, Question, Undescribable, instruct, instructions, spaced
 from coevolve.stages.verify.named_values import (
     FUNCTION_WORDS,
     comparable,
     cut,
+    foreign,
+    known_values,
     phrases_in,
     undone,
     unnamed,
     unused,
     within,
-    words_of,
 )
 
 NAME = "words_match"
 OPTIONAL = 3  # most calls that the words may omit in any combination
-STEM = 4  # letters at the beginning that the forms of a word share
+CHOICES = 16  # most other values to try instead of one that the words do not name
 LONGEST = 1000  # most characters of a sentence of an environment's language
 NEAR = 2  # most words by which a text differs from a sentence of which it is a corruption
 _COURTESIES = (
@@ -69,7 +74,13 @@ def words_match(environment: Environment, session: Session, candidate: Candidate
         return Gate(NAME, not complaint, complaint)
     text, book = "\n".join(task.turns), phrases_of(environment)
     meaning = environment.meaning(task)
+    if not book.complete and (complaint := next(foreign(text, environment, chain), "")):
+        return Gate(NAME, False, complaint)
     asks, questions = _asked(session, candidate, played)
+    lookups = [call for row, call in enumerate(chain) if not played.changed[row] and row not in (asks or [[]])[0]]
+    undecided = _undecided(environment, session, task, played, lookups, True)
+    if not book.complete and (doubt := next(undecided, "")):
+        return Gate(NAME, False, doubt)
     sentences = list(meaning.sentences) if meaning is not None else []
     is_sentence = len(task.turns) == 1 and len(text) <= LONGEST
     for rows, question in product(asks if is_sentence else (), questions):
@@ -83,7 +94,8 @@ def words_match(environment: Environment, session: Session, candidate: Candidate
     if not values and meaning is None and not environment.phrasebook.actions:
         why = f"{environment.name} has no phrasebook; `verify.words: values` compares names and numbers"
         return Gate(NAME, None, why)
-    if sentence and (complaint := _corrupted(text, sentence, environment.phrasebook, chain)):
+    usual = FUNCTION_WORDS if book.complete else FUNCTION_WORDS | manner_of(environment).joining
+    if sentence and (complaint := _corrupted(text, sentence, environment.phrasebook, chain, usual)):
         return Gate(NAME, False, complaint)
     understood = unfitting(text, meaning, values) if meaning is not None else None
     if understood is not None:
@@ -91,7 +103,7 @@ def words_match(environment: Environment, session: Session, candidate: Candidate
     asked = [call for row, call in enumerate(chain) if row in (asks or [[]])[0] or not played.changed[row]]
     offered = frozenset(schema["function"]["name"] for schema in session.reset(task).tools or ())
     doubts: Iterator[str] = joined(
-        unnamed(text, chain, asked),
+        _undecided(environment, session, task, played, asked, not book.english),
         unused(text, environment, chain),
         undone(text, book, chain, offered),
     )
@@ -102,6 +114,65 @@ def words_match(environment: Environment, session: Session, candidate: Candidate
     if comparable(text, environment, chain, asked) or phrases_in(text, book, offered):
         return Gate(NAME, True)
     return Gate(NAME, None, "its words and the calls that they must name have no names or numbers to compare")
+
+
+def _undecided(
+    environment: Environment,
+    session: Session,
+    task: Task,
+    played: Played,
+    asked: Sequence[CallOutcome],
+    inflecting: bool,
+) -> Iterator[str]:
+    """The values of ``asked`` calls that the words do not name although they name another or another works as well.
+
+    With ``inflecting``, a word that begins as the value names it. A complete language names all.
+    """
+    text = "\n".join(task.turns)
+    for row, key, value in unnamed(text, played.chain, asked):
+        call = played.chain[row]
+        if inflecting and inflected(value, text):
+            continue
+        others = [*beside(value, task.world), another(value), *known_values(environment, call.name, key)]
+        if environment.phrasebook.complete or any(
+            inflected(other, text) or _works(session, task, played, row, value, other)
+            for other in others[:CHOICES]
+            if other != value
+        ):
+            yield f"{call.name}.{key} is {cut(str(value))}, which its words do not say"
+
+
+def another(value: Any) -> Any:
+    """A different value of the same type; None if there is none."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    return f"{value}x" if isinstance(value, str) else None
+
+
+def _works(session: Session, task: Task, played: Played, row: int, value: Any, other: Any) -> bool:
+    """Whether the call at ``row`` with ``other`` for ``value`` is accepted, and changes or finds something else."""
+    chain = played.chain
+    if len(task.turns) > 1 or (played.ended and row == len(chain) - 1):
+        return True
+    calls = [ToolCall(call.name, call.arguments) for call in chain[: row + 1]]
+    calls[-1] = ToolCall(calls[-1].name, _with(calls[-1].arguments, value, other))
+    outcomes, changed, _ = replay(session, task, [calls])
+    if len(outcomes) <= row or not outcomes[row].ok or fruitless(outcomes[row].observation):
+        return False
+    shown, instead = ({str(one.value) for one in shown_in(each[row].observation)} for each in (chain, outcomes))
+    used = shown & {str(one) for call in chain[row + 1 :] for _, one in leaves(call.arguments)}
+    return changed[row] if played.changed[row] else not used or not used <= instead
+
+
+def _with(arguments: Any, value: Any, other: Any) -> Any:
+    """``arguments`` with ``other`` for ``value``."""
+    if isinstance(arguments, dict):
+        return {key: _with(one, value, other) for key, one in arguments.items()}
+    if isinstance(arguments, list):
+        return [_with(one, value, other) for one in arguments]
+    return other if arguments == value and type(arguments) is type(value) else arguments
 
 
 class _Echo(random.Random):
@@ -131,12 +202,12 @@ def _edits(text: str, sentence: str) -> tuple[list[str], int]:
     return [word for row, word in enumerate(said) if row not in kept], len(said) + len(language) - 2 * len(kept)
 
 
-def _corrupted(text: str, sentence: str, book: Phrasebook, chain: Sequence[CallOutcome]) -> str:
+def _corrupted(text: str, sentence: str, book: Phrasebook, chain: Sequence[CallOutcome], usual: frozenset[str]) -> str:
     """The complaint about a text that is ``sentence`` with foreign words, or in a complete language, a part of it."""
     added, count = _edits(text, sentence)
     names = {call.name for call in chain}
     phrases = [found for part in (book.actions, book.lookups) for name, found in part.items() if name in names]
-    foreign = set(added) - FUNCTION_WORDS - set(words_of(str(phrases)))
+    foreign = set(added) - usual - set(words_of(str(phrases)))
     if foreign if count <= NEAR else book.complete and set(_said(sentence)).issuperset(added):
         return f"says {cut(text)}, but the words for its reference are {cut(sentence)}"
     return ""
