@@ -48,14 +48,8 @@ class Knowledge:
 
     def source(self, tool: str, key: str) -> Counter[str]:
         """Tools that reveal values of this argument, or else of arguments of the same name."""
-        exact = self.sources.get((tool, key))
-        if exact:
-            return exact
-        shared: Counter[str] = Counter()
-        for (_, other), tools in self.sources.items():
-            if other == key:
-                shared.update(tools)
-        return shared
+        shared = (tools for (_, other), tools in self.sources.items() if other == key)
+        return self.sources.get((tool, key)) or sum(shared, Counter())
 
 
 def uses(tasks: Iterable[Task]) -> Counter[str]:

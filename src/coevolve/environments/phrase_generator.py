@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 from coevolve.core.task import CallOutcome
 from coevolve.environments.chains import KEY, VALUE, Origin, is_identifier, observed, origin_of, source_of
@@ -39,16 +39,10 @@ class Question:
     field: str
 
 
-class _Voice(Protocol):
-    def one_of(self, alternatives: Sequence[str]) -> str: ...
-
-    def plain(self, text: str) -> str: ...
-
-    def value(self, text: str) -> str: ...
-
-
 @dataclass(frozen=True)
-class _Speaker:
+class _Voice:
+    """Chooses one of several wordings."""
+
     rng: random.Random
 
     def one_of(self, alternatives: Sequence[str]) -> str:
@@ -58,11 +52,11 @@ class _Speaker:
         return text
 
     def value(self, text: str) -> str:
-        return text
+        return self.plain(text)
 
 
-class _Listener:
-    """A voice whose words are regular expressions. A value may have an article."""
+class _Listener(_Voice):
+    """A voice that keeps all wordings, as regular expressions. A value may have an article."""
 
     def one_of(self, alternatives: Sequence[str]) -> str:
         return f"(?:{'|'.join(dict.fromkeys(alternatives))})"
@@ -86,7 +80,7 @@ def instruct(
     Raises Undescribable if a value comes from an earlier call and no words tell it from the call's other results, and if
     words are missing that are not to be made up in English.
     """
-    parts = _parts(chain, asks, question, book, _Speaker(rng))
+    parts = _parts(chain, asks, question, book, _Voice(rng))
     opener, closer = rng.choice(book.openers), rng.choice(book.closers)
     if parts[0].split()[0] in ASKING:
         opener = opener if opener == "now" else ""
@@ -99,7 +93,7 @@ def instructions(
     chain: Sequence[CallOutcome], asks: Sequence[int], question: Question | None, book: Phrasebook
 ) -> re.Pattern[str]:
     """A pattern of all texts of ``instruct`` for the calls at ``asks`` and then ``question``."""
-    listener = _Listener()
+    listener = _Listener(random.Random(0))
     connective = listener.one_of([listener.plain(one) for one in book.connectives])
     goals = _joined(_parts(chain, asks, question, book, listener), connective, book, chain)
     opener, closer = (
@@ -140,7 +134,7 @@ def fill(template: str, described: Mapping[str, str], voice: _Voice) -> str:
 def _chosen(templates: Sequence[str], described: Mapping[str, str], voice: _Voice) -> str:
     known = [template for template in templates if described.keys() >= set(SLOT.findall(template))]
     if not known:
-        raise Undescribable("no words describe its values")
+        raise Undescribable("no phrase says it")
     return voice.one_of([fill(template, described, voice) for template in known])
 
 
@@ -264,10 +258,10 @@ def _argument(
     if is_thing and origin.alone and things:
         return _chosen(things, described, voice)
     known = _fitting(book.fields.get(f"{lookup.name}.{origin.field}", ()), chain, origin.position, book)
-    if not known:
-        _may_make_up(book)
-    if is_thing or known:
-        return _chosen(known or [_thing(noun, origin, lookup)], described, voice)
+    if known or not book.english:
+        return _chosen(known, described, voice)
+    if is_thing:
+        return _chosen([_thing(noun, origin, lookup)], described, voice)
     owners = things or [_thing(noun_of("id", lookup.name), origin, lookup)]
     return _chosen([f"the {spaced(origin.field)} of {one}" for one in owners], described, voice)
 
@@ -322,12 +316,6 @@ def _thing(noun: str, origin: Origin, lookup: CallOutcome) -> str:
 
 class Undescribable(Exception):
     """No words describe a call or a value of it."""
-
-
-def _may_make_up(book: Phrasebook) -> None:
-    """Raise Undescribable if ``book`` allows no other words than its own."""
-    if not book.english:
-        raise Undescribable("no phrase says it, and words are made up in English only")
 
 
 def noun_of(key: str, tool: str) -> str:
@@ -394,9 +382,8 @@ def _action(
     if known and not book.complete:
         told = [one for one in known if _told(one, chain, position, book)]
         known = [_without_nouns(one, chain, position, book) for one in told or known]
-    if known:
+    if known or not book.english:
         return _chosen(known, described, voice)
-    _may_make_up(book)
     sentence = book.sentences.get(call.name, spaced(call.name))
     literal = {key for key, value in paths(call.arguments) if told_by(key, value, chain, position, book) is None}
     return _chosen([from_sentence(sentence, call, literal)], described, voice)
@@ -479,9 +466,8 @@ def _lookup(chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice
     described = _described(chain, position, book, voice)
     name = chain[position].name
     templates = _fitting(book.lookups.get(name, ()), chain, position, book)
-    if templates:
+    if templates or not book.english:
         return _chosen(templates, described, voice)
-    _may_make_up(book)
     listed = ", ".join(f"{spaced(key)} {{{key}}}" for key in described)
     named = (
         [f"the one that {spaced(name)} gives for {listed}", f"what {spaced(name)} with {listed} returns"]
@@ -495,9 +481,8 @@ def _question(chain: Sequence[CallOutcome], question: Question, book: Phrasebook
     call = chain[question.position]
     described = _described(chain, question.position, book, voice)
     known = _fitting(book.questions.get(f"{call.name}.{question.field}", ()), chain, question.position, book)
-    if known:
+    if known or not book.english:
         return _chosen(known, described, voice)
-    _may_make_up(book)
     if book.complete:
         thing = _lookup(chain, question.position, book, voice)
     else:

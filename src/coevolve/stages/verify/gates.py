@@ -7,6 +7,7 @@ variants of them, and compare its words with its calls. The existing tasks decid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
@@ -18,7 +19,7 @@ from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.terminal import plain
 from coevolve.environments.chains import leaves, precondition, replay, shown_in
 from coevolve.environments.environment import Environment, Session, blameless
-from coevolve.stages.verify.words import Played, another, speaks_of, words_match
+from coevolve.stages.verify.words import Played, speaks_of, words_match
 
 GATES = (
     "readable",
@@ -180,11 +181,19 @@ def _variants(
     for row in sorted(range(len(located)), key=lambda row: not changed[row]):
         position, call = located[row]
         for key, value in call.arguments.items():
-            if (other := another(value)) is not None:
+            if (other := _another(value)) is not None:
                 yield position, ToolCall(call.name, {**call.arguments, key: other})
         twin = next((name for name in keys if name != call.name and keys[name] == keys[call.name]), None)
         if twin is not None:
             yield position, ToolCall(twin, call.arguments)
+
+
+def _another(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    return f"{value}x" if isinstance(value, str) else None
 
 
 def _needed(

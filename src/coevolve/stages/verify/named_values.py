@@ -2,8 +2,7 @@
 
 import re
 import unicodedata
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -44,21 +43,6 @@ def unnamed(text: str, chain: Sequence[CallOutcome], asked: Sequence[CallOutcome
     for row, key, value in _given(chain, asked):
         if not _named(value, words, numbers):
             yield row, key, value
-
-
-def known_values(environment: Environment, tool: str, key: str) -> list[Any]:
-    """The values that training tasks give to this argument."""
-    return _known_values(environment)[tool, key]
-
-
-@lru_cache(maxsize=8)
-def _known_values(environment: Environment) -> Mapping[tuple[str, str], list[Any]]:
-    found: dict[tuple[str, str], list[Any]] = defaultdict(list)
-    for task in environment.tasks("seed"):
-        for call in task.calls:
-            for key, value in leaves(call.arguments):
-                found[call.name, key].append(value)
-    return found
 
 
 def foreign(text: str, environment: Environment, chain: Sequence[CallOutcome]) -> Iterator[str]:

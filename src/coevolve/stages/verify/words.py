@@ -37,7 +37,6 @@ from coevolve.stages.verify.named_values import (
     comparable,
     cut,
     foreign,
-    known_values,
     phrases_in,
     undone,
     unnamed,
@@ -128,51 +127,33 @@ def _undecided(
 
     With ``inflecting``, a word that begins as the value names it. A complete language names all.
     """
-    text = "\n".join(task.turns)
-    for row, key, value in unnamed(text, played.chain, asked):
-        call = played.chain[row]
+    text, chain = "\n".join(task.turns), played.chain
+    for row, key, value in unnamed(text, chain, asked):
         if inflecting and inflected(value, text):
             continue
-        others = [*beside(value, task.world), another(value), *known_values(environment, call.name, key)]
-        if environment.phrasebook.complete or any(
-            inflected(other, text) or _works(session, task, played, row, value, other)
-            for other in others[:CHOICES]
-            if other != value
-        ):
-            yield f"{call.name}.{key} is {cut(str(value))}, which its words do not say"
-
-
-def another(value: Any) -> Any:
-    """A different value of the same type; None if there is none."""
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, int | float):
-        return value + 1
-    return f"{value}x" if isinstance(value, str) else None
+        name, last = chain[row].name, played.ended and row == len(chain) - 1
+        calls = (call for known in environment.tasks("seed") for call in known.calls if call.name == name)
+        known_values = [one for call in calls for other, one in leaves(call.arguments) if other == key]
+        made_up = f"{value}x" if isinstance(value, str) else value + 1
+        others = [one for one in (*beside(value, task.world), made_up, *known_values) if one != value][:CHOICES]
+        must = environment.phrasebook.complete or last or len(task.turns) > 1
+        if must or any(inflected(one, text) or _works(session, task, played, row, value, one) for one in others):
+            yield f"{name}.{key} is {cut(str(value))}, which its words do not say"
 
 
 def _works(session: Session, task: Task, played: Played, row: int, value: Any, other: Any) -> bool:
     """Whether the call at ``row`` with ``other`` for ``value`` is accepted, and changes or finds something else."""
     chain = played.chain
-    if len(task.turns) > 1 or (played.ended and row == len(chain) - 1):
-        return True
-    calls = [ToolCall(call.name, call.arguments) for call in chain[: row + 1]]
-    calls[-1] = ToolCall(calls[-1].name, _with(calls[-1].arguments, value, other))
-    outcomes, changed, _ = replay(session, task, [calls])
+    *calls, last = [ToolCall(call.name, call.arguments) for call in chain[: row + 1]]
+    instead = {key: other if one == value else one for key, one in last.arguments.items()}
+    outcomes, changed, _ = replay(session, task, [[*calls, ToolCall(last.name, instead)]])
+    if instead == last.arguments:
+        return True  # the value is inside of an argument
     if len(outcomes) <= row or not outcomes[row].ok or fruitless(outcomes[row].observation):
         return False
-    shown, instead = ({str(one.value) for one in shown_in(each[row].observation)} for each in (chain, outcomes))
+    shown, found = ({str(one.value) for one in shown_in(each[row].observation)} for each in (chain, outcomes))
     used = shown & {str(one) for call in chain[row + 1 :] for _, one in leaves(call.arguments)}
-    return changed[row] if played.changed[row] else not used or not used <= instead
-
-
-def _with(arguments: Any, value: Any, other: Any) -> Any:
-    """``arguments`` with ``other`` for ``value``."""
-    if isinstance(arguments, dict):
-        return {key: _with(one, value, other) for key, one in arguments.items()}
-    if isinstance(arguments, list):
-        return [_with(one, value, other) for one in arguments]
-    return other if arguments == value and type(arguments) is type(value) else arguments
+    return changed[row] if played.changed[row] else not used or not used <= found
 
 
 class _Echo(random.Random):
