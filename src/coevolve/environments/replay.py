@@ -29,7 +29,7 @@ def say(text: str) -> Request:
 
 
 class Replay:
-    """An episode of ``task`` that follows a growing list of requests.
+    """An episode of ``task`` that follows a growing list of requests, until the session ends it.
 
     A call that breaks its session ends the episode with score 0, unless ``blameless`` excuses the agent: then the error is
     raised.
@@ -47,7 +47,7 @@ class Replay:
         """The answer to the last of ``requests``. Those of an earlier call are not repeated."""
         for request in requests[self._followed :]:
             self._followed += 1
-            self.turn = self._answer(request)
+            self.turn = self.turn if self.turn.done else self._answer(request)
             self.tools = self.tools if self.turn.tools is None else self.turn.tools
         return self.turn
 
