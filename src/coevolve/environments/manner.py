@@ -5,7 +5,7 @@ reveals is described by that call's arguments or by its record; any other value 
 value only. So a task yields a phrase for each tool that it asks for. What cannot be aligned is kept in ``Manner.unread``.
 
 No rule needs a language, except that words are made up in English only. Tasks are English if three of four say a word of
-``lexicon.ENGLISH`` outside of values. In other languages, tasks teach the joints between requests too, and requests that stand
+``lexicon.ENGLISH`` outside of values, or mostly words of English tools. In other languages, tasks teach the joints between requests too, and requests that stand
 alone teach the phrases.
 """
 
@@ -25,7 +25,7 @@ from coevolve.environments.chains import is_identifier, origin_of, precondition,
 from coevolve.environments.environment import CONNECTIVES as DEFAULT_CONNECTIVES
 from coevolve.environments.environment import Environment, Phrasebook, Session
 from coevolve.environments.lexicon import ENGLISH, LETTER, NUMERALS, STEM, UNSPACED, inflected, words_of
-from coevolve.environments.phrase_generator import SLOT, constant, fits, noun_of, paths, sentence_of, told_by
+from coevolve.environments.phrase_generator import SLOT, constant, fits, noun_of, paths, sentence_of, spaced, told_by
 
 Argument = tuple[str, str]  # a tool and the path of an argument
 DICTATED = ("text", "content", "body", "message", "comment", "note", "reason")  # arguments that take a user's words
@@ -287,12 +287,13 @@ class _Reader:
 
     def manner(self, environment: Environment) -> Manner:
         own = environment.phrasebook
-        english = sum(not ENGLISH.isdisjoint(one.words) for one in self._requests) >= MOST * len(self._requests)
+        functions = [schema["function"] for schema in environment.tools()]
+        sentences = {one["name"]: sentence_of(one["name"], one.get("description") or "") for one in functions}
+        tools = frozenset(words_of(" ".join(f"{spaced(name)} {said}" for name, said in sentences.items())))
+        english = sum(_is_english(one.words, tools) for one in self._requests) >= MOST * len(self._requests)
         alone = frozenset(word for one in self._requests if len(one.rows) == 1 for word in one.words)
         joints = CONNECTIVES if english else _joints(self._requests, alone)
         self._read(english, joints)
-        functions = [schema["function"] for schema in environment.tools()]
-        sentences = {one["name"]: sentence_of(one["name"], one.get("description") or "") for one in functions}
         # numbers may coincide with others of the world, so a home holds most values
         homes = {
             argument: Counter(
@@ -347,6 +348,12 @@ class _Reader:
             tasks=self._tasks,
             unread=list(self._unread.items()),
         )
+
+
+def _is_english(words: frozenset[str], tools: frozenset[str]) -> bool:
+    """Whether ``words`` are English: one is of ENGLISH, or half of them describe the ``tools``, which are described in English."""
+    terse = not ENGLISH.isdisjoint(tools) and 2 * len(words & tools) >= len(words)
+    return terse or not ENGLISH.isdisjoint(words)
 
 
 def _decides(template: str, clause: str, one: _Request) -> bool:

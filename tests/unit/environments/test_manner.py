@@ -156,6 +156,14 @@ def test_number_that_no_call_takes_makes_a_task_unread() -> None:
     assert manner.unread == [(stray[0], "it names 2, which no call takes")]
 
 
+@pytest.mark.parametrize(
+    ("words", "english"),
+    [("cancel order o-1", True), ("storniere bitte die Bestellung o-1", False), ("bitte order o-1 canceln", False)],
+)
+def test_terse_commands_in_the_words_of_english_tools_are_english(words: str, english: bool) -> None:
+    assert manner_of(orders((words, [call("cancel", order_id="o-1")]))).book.english is english
+
+
 def test_second_mention_is_not_described_again() -> None:
     environment = orders()
     chain = chain_of(
