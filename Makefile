@@ -119,7 +119,7 @@ docs: develop
 study: install
 	for regime in weak depleted; do mkdir -p studies/again-$$regime && \
 	  grep -v ^ended: studies/placebo-$$regime/study.yaml > studies/again-$$regime/study.yaml && \
-	  $(BIN)/coevolve study studies/again-$$regime || exit 1; done
+	  $(BIN)/python -m studies.run studies/again-$$regime || exit 1; done
 
 lint: develop
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -30,7 +30,7 @@ from coevolve.core.yaml_files import load_yaml, read_yaml
 from coevolve.environments.registry import make
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.schema import PARAMS, parse
-from coevolve.studies.run_queue import parameters
+from studies.run_queue import parameters
 
 FOLDER = Path("pilot")
 RATES = FOLDER / "rates.json"

@@ -23,7 +23,6 @@ GROUPS = {
         "lineage": "show where a task comes from, or which data made a policy",
         "ui": "open MLflow on the table of the project's runs",
         "params": "print every parameter with its meaning, its value and its default",
-        "study": "run each variant of an experiment over several seeds; an interrupted study resumes",
         "doctor": "check this machine against params.yaml, and print a fix for each problem",
     },
     "data": {
@@ -45,7 +44,7 @@ GROUPS = {
         "stage": "run one stage of the loop, as dvc.yaml does",
     },
 }
-IN_PROJECT = {"summary", "compare", "lineage", "ui", "params", "study", "doctor", "export", "play", "profile", "stage"}
+IN_PROJECT = {"summary", "compare", "lineage", "ui", "params", "doctor", "export", "play", "profile", "stage"}
 COMMANDS = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
 
 

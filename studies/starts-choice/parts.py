@@ -11,8 +11,8 @@ from statistics import fmean
 
 from dvc.api import DVCFileSystem
 
-from coevolve.studies.study_results import load
-from coevolve.studies.study_runs import experiment
+from studies.study_results import load
+from studies.study_runs import experiment
 
 folder = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parent
 study = load(folder / "study.yaml")

@@ -19,7 +19,7 @@ from coevolve.stages.parameters import page as parameters_page
 from tests import ROOT
 from tests.pages import INLINE, PAGES, snippets
 
-ROOMS = "core|environments|endpoint|stages|lineage|rollouts|studies|tracking|commands|prompts|profiles"
+ROOMS = "core|environments|endpoint|stages|lineage|rollouts|tracking|commands|prompts|profiles"
 NAMED = re.compile(rf"`((?:tests|benchmarks|pipelines|studies|examples|src/coevolve|{ROOMS})/[\w/.-]*)`")
 MODULE = re.compile(r"(?<![\w/.])((?:[\w-]+/)*[a-z]\w*\.py)\b")
 HISTORY = re.compile(r"`[^`\n]*?([\w-]+/[\w/-]+\.py)[^`\n]*`\s+of\s+commit\s+([0-9a-f]{7,40})\b")  # FILE of commit HASH
@@ -218,7 +218,7 @@ def test_definitions_named_with_a_file_exist_there(page: Path) -> None:
 
 
 def test_every_arm_named_on_the_page_is_in_the_study() -> None:
-    from coevolve.studies.study_results import load
+    from studies.study_results import load
 
     arms = set(load(ROOT / "studies/ablation/study.yaml").arms)
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")

@@ -1,43 +1,8 @@
-"""Means with confidence intervals, over seeds or tasks, and the evenness of counts."""
+"""Bootstrap intervals of means, and the evenness of counts."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from statistics import fmean, stdev
 from typing import Protocol
-
-ERROR = 0.05  # the chance that an interval misses
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A mean of ``count`` values with half the width of its interval, which is infinite for a single value."""
-
-    mean: float
-    half: float
-    count: int
-
-    @property
-    def sure(self) -> bool:
-        return abs(self.mean) > self.half
-
-    def __str__(self) -> str:
-        return f"{self.mean:.3f} ± {self.half:.3f}" if math.isfinite(self.half) else f"{self.mean:.3f}"
-
-    @property
-    def points(self) -> str:
-        """The mean as a difference, in points."""
-        return f"{self.mean * 100:+.1f}" + (f" ± {self.half * 100:.1f}" if math.isfinite(self.half) else " (one seed)")
-
-
-def estimate(values: Sequence[float], error: float = ERROR) -> Estimate:
-    """The mean of ``values`` with Student's t interval, which misses with probability ``error``."""
-    from scipy.stats import t
-
-    if len(values) < 2:
-        return Estimate(fmean(values), math.inf, len(values))
-    half = float(t.ppf(1.0 - error / 2.0, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
-    return Estimate(fmean(values), half, len(values))
 
 
 class Intervals(Protocol):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.studies.study_runs import params
+from studies.study_runs import params
 
 
 @pytest.mark.parametrize("inner", [".", "project"])

@@ -7,9 +7,8 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.statistics import ERROR
-from coevolve.studies.claims import Claim, judge
-from coevolve.studies.study_results import load, report
+from studies.claims import ERROR, Claim, judge
+from studies.study_results import load, report
 from tests.unit.studies.test_study_results import STUDY, results
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Task, ToolCall
-from coevolve.studies.study_results import Result, Study, cut, draw, gains, load, report
+from studies.study_results import Result, Study, cut, draw, gains, load, report
 from tests import ROOT
 
 STUDY = Study(question="Why?", seeds=[0, 1, 2], panel="test", against=["static"], arms={"static": {}, "signals": {}})

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from coevolve.studies.run_queue import parameters
-from coevolve.studies.study_runs import departure
+from studies.run_queue import parameters
+from studies.study_runs import departure
 
 FILE = {"seed": 0, "explore": {"count": 256, "as": 1}, "verify": {"select": None}, "report": {"panel": "a"}}
 

@@ -25,8 +25,8 @@ from coevolve.stages.report.tables import by_iteration, table, totals
 from coevolve.stages.report.write import Weak, origins, weakest, write
 from coevolve.stages.schema import Params
 from coevolve.stages.schema import load as load_params
-from coevolve.studies.study_results import Study, report, result
 from coevolve.tracking.champion import ChampionRule
+from studies.study_results import Study, report, result
 from tests import ROOT
 
 SUCCESSES = [60, 90, 92, 40]  # of 128 tasks, by policy

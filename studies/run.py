@@ -1,29 +1,31 @@
-"""``coevolve study``: run each variant of an experiment over several seeds, in DVC's queue."""
+"""Run each variant of an experiment over several seeds, in DVC's queue: `python -m studies.run FOLDER`."""
 
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from coevolve.commands.options import SWITCH, typed
+from coevolve.commands.options import SWITCH, Help
 from coevolve.core.errors import CoevolveError
+from coevolve.core.guard import guard
 from coevolve.core.io import write_jsonl, write_text
 from coevolve.core.numeric_options import count, whole
 from coevolve.core.processes import MEMORY
 from coevolve.core.programs import git
 from coevolve.core.progress import bar
 from coevolve.stages.schema import parse
-from coevolve.studies.run_queue import look, parameters, work
-from coevolve.studies.study_results import Result, Study, draw, load, report
-from coevolve.studies.study_runs import RESULTS, Run, experiment, finished, kept, params, stored
+from studies.run_queue import look, parameters, work
+from studies.study_results import Result, Study, draw, load, report
+from studies.study_runs import RESULTS, Run, experiment, finished, kept, params, stored
 
 POLL = 10.0  # seconds between looks at DVC's queue; a look takes a second of CPU time
 IDLE = 6  # looks without a worker, after which workers start again: DVC's may end while it reads the queue
 
 HELP = """
-  coevolve study studies/mine              # run all
-  coevolve study studies/mine --seeds 0    # every arm with one seed
-  coevolve study studies/mine --report     # write the results so far, and run nothing
+  python -m studies.run studies/mine              # run all
+  python -m studies.run studies/mine --seeds 0    # every arm with one seed
+  python -m studies.run studies/mine --report     # write the results so far, and run nothing
 
 FOLDER holds study.yaml, which lists seeds and arms. An arm is a variant of the experiment: a set of changes to params.yaml.
 The command queues each missing run as a DVC experiment called FOLDER-ARM-SEED, starts DVC's workers, and waits. Ctrl-C ends
@@ -35,17 +37,16 @@ Exits with 1 if any requested run is missing.
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m studies.run", epilog=HELP, formatter_class=Help)
     add = parser.add_argument
-    add("folder", type=typed, metavar="FOLDER", help="the folder of study.yaml")
+    add("folder", type=Path, metavar="FOLDER", help="the folder of study.yaml")
     jobs = "experiments at the same time on this machine; use 1 on one GPU"
     add("--jobs", type=count, default=2, metavar="N", help=jobs)
     add("--arms", nargs="+", metavar="ARM", help="run only these arms now")
     add("--seeds", nargs="+", type=whole, metavar="SEED", help="run only these seeds now")
     add("--report", **SWITCH, help="write the results so far; run nothing")
-
-
-def run(args: argparse.Namespace) -> int:
+    args = parser.parse_args(words)
     study = load(args.folder / "study.yaml")
     for option, given, known in (("arms", args.arms, list(study.arms)), ("seeds", args.seeds, study.seeds)):
         if unknown := [str(name) for name in given or () if name not in known]:
@@ -111,3 +112,7 @@ def _write(folder: Path, study: Study, found: dict[Run, Result]) -> None:
     write_jsonl(folder / RESULTS, [*results, *others])
     write_text(folder / "table.md", report(study, results))
     write_text(folder / "curves.svg", draw(study, results))
+
+
+if __name__ == "__main__":
+    guard(main)

@@ -1,6 +1,5 @@
-"""`coevolve study` in a project whose pipeline is one quick stage, and on stored results."""
+"""`python -m studies.run` in a project whose pipeline is one quick stage, and on stored results."""
 
-import argparse
 import json
 import subprocess
 import sys
@@ -11,12 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from coevolve.commands import study as command
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl, write_jsonl
 from coevolve.stages.report.run_summary import SUMMARY
-from coevolve.studies.run_queue import look, work
-from coevolve.studies.study_results import Result
+from studies import run as command
+from studies.run_queue import look, work
+from studies.study_results import Result
 from tests import ROOT
 from tests.unit.stages.report.example import SUMMARY as MADE
 from tests.waiting import until
@@ -33,9 +32,7 @@ arms:
 
 
 def study(folder: Path, *words: str) -> int:
-    parser = argparse.ArgumentParser()
-    command.configure(parser)
-    return command.run(parser.parse_args([str(folder), *words]))
+    return command.main([str(folder), *words])
 
 
 def test_ended_study_keeps_its_results_and_gets_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,12 +14,11 @@ from coevolve.core.charts import curves, svg
 from coevolve.core.errors import CoevolveError
 from coevolve.core.section import Section, Whole
 from coevolve.core.stage_summary import TASKS, TOKENS
-from coevolve.core.statistics import ERROR, estimate
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.yaml_files import load_yaml, validated
 from coevolve.stages.report.run_summary import Number, Summary
-from coevolve.studies.claims import Claim, judge
+from studies.claims import ERROR, Claim, estimate, judge
 
 ADDED = "tasks added"  # from the first dataset to the last
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # of a study or an arm: parts of an experiment's name in DVC and git

@@ -15,8 +15,8 @@ from coevolve.core.section import dotted
 from coevolve.core.task import Task
 from coevolve.core.yaml_files import load_yaml, read_yaml
 from coevolve.stages.report.run_summary import SUMMARY, Summary
-from coevolve.studies.run_queue import parameters
-from coevolve.studies.study_results import Result, Study, cut, result
+from studies.run_queue import parameters
+from studies.study_results import Result, Study, cut, result
 
 RESULTS = "results.jsonl"
 APART = {"seed", "compute", "watch", "report", "tracking"}  # sections that cannot change a policy, and the seed

@@ -1,0 +1,1 @@
+"""Studies: experiments over seeds, with their claims and results, and the code that runs them."""
