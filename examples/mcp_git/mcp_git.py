@@ -53,9 +53,9 @@ class Git(McpEnvironment):
             (folder / name).write_text(f"the first line of {name}\n")
         _git(folder, "add", ".")
         _git(folder, "commit", "-q", "-m", "begin")
-        for name in world.get("branches", ()):
+        for name in world["branches"]:
             _git(folder, "branch", name)
-        for name in world.get("changed", ()):
+        for name in world["changed"]:
             (folder / name).write_text(f"the first line of {name}\nand another one\n")
 
     def state(self, server: McpServer) -> Any:

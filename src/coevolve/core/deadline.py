@@ -30,14 +30,13 @@ class Deadline:
 
 
 @asynccontextmanager
-async def within(seconds: float) -> AsyncIterator[Callable[[], object]]:
-    """A block that ends in a TimeoutError after ``seconds`` of running time, unless it calls the yielded function first."""
+async def within(deadline: Deadline) -> AsyncIterator[Callable[[], object]]:
+    """A block that ends in a TimeoutError when ``deadline`` has passed, unless it calls the yielded function first."""
     import asyncio
 
     from anyio import CancelScope
 
     async def watch() -> None:
-        deadline = Deadline(seconds)
         while tick := deadline.tick():
             await asyncio.sleep(tick)
         scope.cancel()

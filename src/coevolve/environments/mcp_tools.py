@@ -8,7 +8,9 @@ receives. A subclass can use another checker. See docs/your-own-environment.md.
 import atexit
 import copy
 import json
+import logging
 import os
+import re
 import sys
 import tempfile
 from abc import abstractmethod
@@ -19,20 +21,24 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.deadline import within
+from coevolve.core.deadline import Deadline, within
 from coevolve.core.errors import CoevolveError, install
 from coevolve.core.hashing import content_hash, state_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.untrusted import one_line
 from coevolve.environments.environment import Environment, EnvironmentFailed, Session, check_owner
 from coevolve.environments.questions import Question, World, asked, met
-from coevolve.environments.tool_list import PAGES, ToolList
+from coevolve.environments.tool_list import PAGES, ToolList, answer, cut, unknown
 from coevolve.environments.tool_schema import tool_schema
 
 FOLDER = "."  # replaces the name of an episode's folder in answers, because the name differs in every episode
-LONGEST = 100_000  # most characters of an observation
 STARTING = 120.0  # seconds of running time in which a server starts: it imports its packages, whatever a call may take
+RENEWALS = 10  # a call that reports progress may take this many times ``seconds`` in all
 KEPT = 4096  # most results of references in the cache
+LOGGED = 100_000  # most characters of a server's log that are searched for an error
+LINES = 3  # last lines of a log that names no error
+# a line that names an error: not a line of code in a traceback, and not one of a warning
+ERROR = re.compile(r"(?!\s)(?:(?!\b(?:info|debug|warn\w*)\b).)*?(?:error|exception|fatal|panic\w*)\b", re.IGNORECASE)
 
 
 class McpEnvironment(Environment):
@@ -40,6 +46,7 @@ class McpEnvironment(Environment):
 
     ``command`` starts the server in the episode's folder. In ``command`` and ``variables``, ``{folder}`` stands for that folder
     and ``{python}`` for this interpreter. A call that takes more than ``seconds`` of running time ends its episode, which scores 0.
+    Each progress that the server reports renews this limit, up to ``RENEWALS`` times ``seconds`` in all.
     """
 
     command: Sequence[str]
@@ -52,8 +59,11 @@ class McpEnvironment(Environment):
     def __init__(self) -> None:
         if find_spec("mcp") is None:
             raise CoevolveError(f"{self.name} needs the official MCP client; run `{install('mcp')}`")
+        self._noted: set[str] = set()
+        splits = ("seed", *self.panels)
+        world = next((world for split in splits for _, world, _ in self.questions(split)), {})
         try:
-            with closing(McpServer(self, {})) as server:
+            with closing(McpServer(self, copy.deepcopy(world))) as server:
                 self._tools = server.tools
         except EnvironmentFailed as error:
             raise CoevolveError(str(error)) from None
@@ -66,7 +76,7 @@ class McpEnvironment(Environment):
 
     @abstractmethod
     def begin(self, folder: Path, world: World) -> None:
-        """Write the server's initial files into the empty ``folder``. For an empty world, the server only lists its tools."""
+        """Write the server's initial files into the empty ``folder``. ``world`` is the world of a task."""
 
     @abstractmethod
     def state(self, server: "McpServer") -> Any:
@@ -94,6 +104,12 @@ class McpEnvironment(Environment):
                 heard = [said for said, refused in answers if not refused]
                 self._ends[key] = start, state_hash(self.state(server)), heard
         return self._ends[key]
+
+    def note(self, about: str, words: str) -> None:
+        """Print the first line about a habit of the server."""
+        if about not in self._noted:
+            self._noted.add(about)
+            print(f"{self.name}: {words}", file=sys.stderr)
 
     def load_tasks(self, split: str) -> Sequence[Task]:
         return asked(self.name, split, self.questions(split))
@@ -164,40 +180,83 @@ class McpServer:
     """A running server in its ``folder``, with the ``tools`` that it lists, as OpenAI function schemas."""
 
     def __init__(self, environment: McpEnvironment, world: World) -> None:
-        self._name, self._seconds = environment.name, environment.seconds
+        self._environment, self._name, self._seconds = environment, environment.name, environment.seconds
         self._stack = ExitStack()
+        self._deadline, self._progress = Deadline(self._seconds), False
         try:
             outside = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="coevolve-mcp-"))).resolve()
-            self.folder = outside / "world"
+            self.folder, self._log = outside / "world", outside / "stderr"
             self.folder.mkdir()
             environment.begin(self.folder, world)
-            self._client = self._started(environment, outside / "stderr")
+            self._client = self._started(environment)
             self.tools = self.listed()
         except BaseException:
             self.close()
             raise
 
-    def _started(self, environment: McpEnvironment, log: Path) -> Any:
+    def _started(self, environment: McpEnvironment) -> Any:
         from mcp import Client, StdioServerParameters
-        from mcp.client.stdio import stdio_client
+        from mcp.client.stdio import get_default_environment, stdio_client
 
         program, *arguments = map(self._filled, environment.command)
         variables = {name: self._filled(value) for name, value in environment.variables.items()}
-        errors = self._stack.enter_context(log.open("w+", encoding="utf-8", errors="replace"))
+        errors = self._stack.enter_context(self._log.open("w+", encoding="utf-8", errors="replace"))
         parameters = StdioServerParameters(command=program, args=arguments, env=variables, cwd=self.folder)
-        client = Client(stdio_client(parameters, errlog=errors), cache=None)
+        client = Client(stdio_client(parameters, errlog=errors), cache=None, message_handler=self._overheard)
         try:
             return self._stack.enter_context(_portal(os.getpid()).wrap_async_context_manager(self._connected(client)))
         except Exception as error:
-            lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
-            why = next((line for line in reversed(lines) if line.strip()), "") or str(_first(error))
-            raise EnvironmentFailed(f"{self._name}: the MCP server {program} does not start: {why[:300]}") from None
+            why, words = one_line(str(_first(error))), self._complaint()
+            if words:
+                given = ", ".join(get_default_environment())
+                why = f"{words}; of your environment variables it gets only {given}: add others to `variables`"
+            raise EnvironmentFailed(f"{self._name}: the MCP server {program} does not start: {why}") from None
 
     @asynccontextmanager
     async def _connected(self, client: Any) -> AsyncIterator[Any]:
-        async with within(STARTING) as connected, client:
+        async with within(Deadline(STARTING)) as connected, client:
             connected()
+            check = client.session.validate_tool_result
+
+            async def checked(name: str, result: Any) -> None:
+                try:
+                    await check(name, result)
+                except RuntimeError as error:
+                    words = f"the answer of {name} breaks its own output schema and counts as it came"
+                    self._environment.note(f"schema {name}", f"{words} ({one_line(str(error))})")
+
+            client.session.validate_tool_result = checked
             yield client
+
+    async def _progressed(self, *_: Any) -> None:
+        self._deadline.restart()
+        self._progress = True
+
+    async def _overheard(self, message: Any) -> None:
+        """Hear progress, also of another request's number, and note a line on stdout that is no message of the protocol."""
+        if getattr(message, "method", "") == "notifications/progress":
+            await self._progressed()
+        if isinstance(message, Exception):
+            lines = [line["input"] for line in getattr(message, "errors", list)()]
+            words = f"{str(lines[0])[:100]!r}" if lines else one_line(str(message))
+            self._environment.note("stdout", f"the server prints to stdout, where only JSON-RPC may be: {words}")
+
+    def _ending(self, error: BaseException, start: int = 0) -> str:
+        """The ``error``, with the server's words from the byte ``start`` of its log on if it has ended."""
+        from mcp_types import CONNECTION_CLOSED
+
+        words = self._complaint(start) if getattr(error, "code", None) == CONNECTION_CLOSED else ""
+        return one_line(f"{error}{f' ({words})' if words else ''}", 400)
+
+    def _complaint(self, start: int = 0) -> str:
+        """What the server's log says from the byte ``start`` on: from the first line that names an error, or else the last lines."""
+        with self._log.open("rb") as log:
+            log.seek(start)
+            text = log.read(LOGGED).decode("utf-8", "replace")
+        lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+        last = max(len(lines) - LINES, 0)
+        first = next((place for place, line in enumerate(lines) if ERROR.match(line)), last)
+        return one_line(self._shown(" ".join(lines[first:])), 300)
 
     def _filled(self, text: str) -> str:
         return text.replace("{folder}", str(self.folder)).replace("{python}", sys.executable)
@@ -208,21 +267,20 @@ class McpServer:
             tools: list[dict[str, Any]] = _portal(os.getpid()).call(self._pages)
         except Exception as error:
             late = f"the list has no end within {self._seconds:g} s" if isinstance(error, TimeoutError) else ""
-            reason = late or one_line(str(_first(error))) or type(error).__name__
+            reason = late or self._ending(_first(error)) or type(error).__name__
             raise EnvironmentFailed(f"{self._name}: the MCP server's tools cannot be read: {reason}") from None
         return sorted(tools, key=lambda tool: str(tool["function"]["name"]))
 
     async def _pages(self) -> list[dict[str, Any]]:
         """The tools of all pages, which share one deadline."""
         tools, cursor = ToolList(), None
-        async with within(self._seconds):
+        async with within(Deadline(self._seconds)):
             for _ in range(PAGES):
                 page = await self._client.list_tools(cursor=cursor)
                 for tool in page.tools:
-                    parameters = {"properties": {}, "required": [], **tool.input_schema}
-                    tools.add(tool.name, tool.description or tool.name, parameters)
+                    tools.add(tool.name, tool.description or tool.name, {"required": [], **tool.input_schema})
                 cursor = page.next_cursor
-                if cursor is None:
+                if not cursor:  # some servers end with an empty text
                     return tools.schemas
         raise ValueError(f"the list has more than {PAGES} pages")
 
@@ -231,20 +289,31 @@ class McpServer:
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED
 
-        async def answer() -> Any:
-            async with within(self._seconds):
-                return await self._client.call_tool(name, dict(arguments))
+        logged = self._log.stat().st_size
+        self._deadline, self._progress = Deadline(self._seconds), False
+
+        async def answered() -> Any:
+            async with within(Deadline(RENEWALS * self._seconds)), within(self._deadline):
+                return await self._client.call_tool(name, dict(arguments), progress_callback=self._progressed)
 
         try:
-            found = _portal(os.getpid()).call(answer)
+            found = _portal(os.getpid()).call(answered)
         except TimeoutError:
-            raise RuntimeError(f"{self._name}: {name} was not answered within {self._seconds:g} s") from None
+            most = f" after its last progress, or {RENEWALS} times that in all" if self._progress else ""
+            raise RuntimeError(f"{self._name}: {name} was not answered within {self._seconds:g} s{most}") from None
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
-                raise RuntimeError(f"{self._name}: {name} was not answered: {error}") from None
-            return str(error)[:LONGEST], True
-        parts = [getattr(one, "text", None) or f"[{one.type}]" for one in found.content]
-        return "\n".join(parts).replace(str(self.folder), FOLDER)[:LONGEST], bool(found.is_error)
+                raise RuntimeError(f"{self._name}: {name} was not answered: {self._ending(error, logged)}") from None
+            return cut(self._shown(str(error))), True
+        except ValueError as error:
+            raise RuntimeError(
+                f"{self._name}: the answer of {name} is none of the protocol: {one_line(str(error))}"
+            ) from None
+        parts = [part.model_dump(mode="json", by_alias=True) for part in found.content]
+        return cut(self._shown(answer(parts, found.structured_content))), bool(found.is_error)
+
+    def _shown(self, text: str) -> str:
+        return text.replace(str(self.folder), FOLDER)
 
     def close(self) -> None:
         self._stack.close()
@@ -260,10 +329,8 @@ def _wrong(tools: Sequence[dict[str, Any]], call: ToolCall) -> str:
     function = next((one["function"] for one in tools if one["function"]["name"] == call.name), None)
     if function is None:
         return f"there is no tool {call.name[:60]!r}"
-    flat = tool_schema(function).flat()
-    if not flat.get("additionalProperties") and (unknown := sorted(set(call.arguments) - set(flat["properties"]))):
-        return f"{call.name}: there is no argument {unknown[0][:60]!r}"
-    return ""
+    wrong = unknown(call.arguments, tool_schema(function).flat())
+    return f"{call.name}: there is no argument {wrong[0][:60]!r}" if wrong else ""
 
 
 @cache
@@ -271,6 +338,8 @@ def _portal(process: int) -> Any:
     """The event loop of a process, in its own thread, which runs the clients of all sessions."""
     from anyio.from_thread import start_blocking_portal
 
+    # the client logs each line that it cannot read with a traceback, which Python prints unless there is a handler
+    logging.getLogger("mcp").addHandler(logging.NullHandler())
     opened = start_blocking_portal()
 
     def end() -> None:

@@ -28,14 +28,13 @@ from coevolve.core.untrusted import base_url, loads, one_line, sound
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment, EnvironmentFailed, NoRoom, Session, check_owner
 from coevolve.environments.hosted import Hosted
-from coevolve.environments.tool_list import ToolList, function
+from coevolve.environments.tool_list import ToolList, answer, cut, function, unknown
 
 SPLITS = {"seed": ("seed", "train"), "validation": ("validation", "valid", "dev", "test"), "test": ("test",)}
 SEEDS = {"seed": 256, "validation": 64, "test": 64}  # numbers of tasks for a server without a task API
 SESSIONS = 16  # sessions at the same time unless OPENENV_SESSIONS is set; a server refuses sessions above its own limit
 SECONDS = 30.0  # for an answer of the server
 FRAME = 16.0  # most MiB of a server's message
-SHOWN = 100_000  # most characters of an observation
 LARGEST = 1e9  # largest reward
 ABSENT = (404, 405, 410, 426, 501)  # answers of a server that lacks a path; 426 from one that speaks WebSocket alone
 SAY = "say"
@@ -176,20 +175,20 @@ class OpenEnvSession(Session):
         self._done = bool(done)
         said: Any = {key: value for key, value in observation.items() if key not in ("metadata", "tool_name")}
         if "result" in said:
-            content = said["result"]
-            said = content.get("data", content) if isinstance(content, dict) else content
-        text = said if isinstance(said, str) else json.dumps(said)
-        return text if len(text) <= SHOWN else f"{text[:SHOWN]} [cut after {SHOWN} characters]"
+            said = said["result"]
+            if isinstance(said, dict) and said.get("data") is not None:
+                said = said["data"]
+            elif isinstance(said, dict) and isinstance(parts := said.get("content"), list):
+                said = answer(parts, said.get("structured_content"))
+        return cut(said if isinstance(said, str) else json.dumps(said))
 
     def step(self, call: ToolCall) -> Observation:
         if self._client is None or self._done:
             return Observation("tool", "the episode is over", error=True, done=True)
         tool = self._tools.get(call.name)
-        unknown = (
-            set(call.arguments) - set(tool["function"]["parameters"].get("properties", {})) if tool else {call.name}
-        )
-        if call.name == SAY or unknown:
-            return Observation("tool", f"unknown: {', '.join(sorted(unknown)) or call.name}"[:200], error=True)
+        wrong = unknown(call.arguments, tool["function"]["parameters"]) if tool else [call.name]
+        if call.name == SAY or wrong:
+            return Observation("tool", f"unknown: {', '.join(wrong) or call.name}"[:200], error=True)
         try:
             result = self.ask("step", _action(call, tool))
         except OpenEnvRefused as error:
@@ -197,7 +196,7 @@ class OpenEnvSession(Session):
         content = self._hear(result)
         if problem := result["observation"].get("error"):
             said = problem.get("message", problem) if isinstance(problem, dict) else problem
-            return Observation("tool", str(said)[:SHOWN], error=True, done=self._done)
+            return Observation("tool", cut(str(said)), error=True, done=self._done)
         self._accepted.append([call.name, call.arguments])
         return Observation("tool", content, done=self._done)
 
@@ -299,7 +298,7 @@ def _task(spec: Any, world: dict[str, Any], split: str) -> Task:
     words = next(
         (str(fields[key]) for key in ("instruction", "prompt", "question") if fields.get(key)), json.dumps(fields)
     )
-    return Task.create("openenv", split, [words[:SHOWN]], world, [[]], ["server"])
+    return Task.create("openenv", split, [cut(words)], world, [[]], ["server"])
 
 
 HOSTED = Hosted(
