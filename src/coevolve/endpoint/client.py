@@ -119,7 +119,7 @@ class Endpoint:
         """
         try:  # an environment's answers may hold the key, and text that a log cannot hold
             text = json.dumps({"messages": ask.messages, "tools": ask.tools}, allow_nan=False)
-            ask = replace(ask, **sound(json.loads(self._transport.hide(text) if self._transport else text), DEPTH - 1))
+            ask = replace(ask, **sound(json.loads(self._transport.secret.hide(text) if self._transport else text), DEPTH - 1))
             key = self.key(ask)
         except (ValueError, TypeError, RecursionError) as error:
             raise Failed(f"the request cannot be written as JSON ({one_line(str(error))})", final=True) from None

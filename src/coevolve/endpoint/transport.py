@@ -17,10 +17,9 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.untrusted import loads, one_line
 from coevolve.endpoint.config import EndpointSection
 from coevolve.endpoint.messages import Answer, Ask, Failed, RawCall
+from coevolve.endpoint.secret import Secret
 
 LONGEST = 8 * 2**20  # most bytes of a decompressed reply
-HIDDEN = "***"
-SHORTEST = 8  # fewest characters of a key; a shorter value is a placeholder (EMPTY, none) for a server without keys
 BROKEN = (openai.OpenAIError, OSError, ValueError, RuntimeError)  # raised by a request that gets no whole reply
 # fields that some servers reject, and their names there (None: omit the field)
 OPTIONAL = {"response_format": None, "seed": None, "temperature": None, "max_tokens": "max_completion_tokens"}
@@ -44,7 +43,7 @@ def key_of(variable: str) -> str | None:
 class _WholeReplies(openai.DefaultHttpxClient):
     """Reads each reply within ``timeout.read`` seconds and LONGEST bytes. It follows no redirect, which would get the key."""
 
-    hidden = b""  # the key, which is replaced in every reply
+    secret = Secret("")
 
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """The complete reply. httpx limits the seconds of a single read, and the loop those of a server that sends single bytes."""
@@ -57,24 +56,24 @@ class _WholeReplies(openai.DefaultHttpxClient):
                 if time.monotonic() > until:
                     raise httpx2.ReadTimeout(f"no whole reply within {self.timeout.read:g} s")
         after = {name: value for name, value in response.headers.items() if name == "retry-after"}
-        content = bytes(body).replace(self.hidden, HIDDEN.encode()) if self.hidden else bytes(body)
+        content = self.secret.hide_reply(bytes(body))
         return httpx2.Response(response.status_code, headers=after, content=content, request=request)
 
 
 class Transport:
-    """Sends requests to ``config.url``. The key appears only in the sent header: ``hide`` removes it from texts."""
+    """Sends requests to ``config.url``. The key appears only in the sent header: ``secret`` hides it in texts."""
 
     def __init__(self, config: EndpointSection) -> None:
         self.url = config.url
         key = key_of(config.key)
-        self._hidden = key if key and len(key) >= SHORTEST else ""
+        self.secret = Secret(key or "")
         self._headers = {} if key else {"Authorization": openai.omit}
         self._without: set[str] = set()  # optional fields that this server rejects
         self._served = False  # whether it has answered a request
         timeout = openai.Timeout(config.timeout, connect=min(config.timeout, 10.0))
         try:
             http = _WholeReplies(timeout=timeout)
-            http.hidden = self._hidden.encode()
+            http.secret = self.secret
             self._client = openai.OpenAI(
                 api_key=key or "none", base_url=self.url, max_retries=0, timeout=timeout, http_client=http
             )
@@ -87,10 +86,6 @@ class Transport:
     def close(self) -> None:
         """End open requests."""
         self._client.close()
-
-    def hide(self, text: str) -> str:
-        """``text`` in which HIDDEN replaces the key."""
-        return text.replace(self._hidden, HIDDEN) if self._hidden else text
 
     def models(self) -> list[str]:
         """Names of the models that the server offers; empty if it does not list them."""
@@ -167,7 +162,7 @@ class Transport:
 
     def _cause(self, error: Exception) -> str:
         cause = error.__cause__ or error
-        return one_line(self.hide(f"{type(cause).__name__}: {cause}"))
+        return one_line(self.secret.hide(f"{type(cause).__name__}: {cause}"))
 
 
 def _answer(body: bytes, ask: Ask) -> Answer:

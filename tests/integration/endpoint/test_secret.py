@@ -1,9 +1,14 @@
 """The key is in no error, no log, no file and no answer."""
 
+import base64
+import gzip
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote, unquote
 
+import httpx2
 import pytest
 
 from coevolve.core.errors import CoevolveError
@@ -15,7 +20,18 @@ from tests.integration.endpoint.proxy import proxy
 from tests.integration.endpoint.test_client import GOOD, ask, config
 from tests.unit.stages.test_schema import edited
 
-KEY = "sk-this-is-the-key-0123456789"
+KEY = "sk-this-is/the+key-0123456789"
+ESCAPED = "".join(f"\\u{ord(sign):04X}" for sign in KEY)  # as some writers of JSON escape any character
+PERCENT = "".join(f"%{ord(sign):02x}" for sign in KEY)
+BASIC = [base64.b64encode(f"{user}:{KEY}".encode()).decode() for user in ("", "u", "us")]
+
+
+def completion(content: str, arguments: str = "{}") -> str:
+    """A chat completion as JSON; ``content`` is JSON already."""
+    call = json.dumps({"function": {"name": "f", "arguments": arguments}})
+    return f'{{"choices": [{{"message": {{"content": {content}, "tool_calls": [{call}]}}}}]}}'
+
+
 CALL = {"function": {"name": KEY, "arguments": json.dumps({KEY: 1})}}
 ANSWER = {"message": {"content": f"it is {KEY}.", "tool_calls": [CALL]}, "finish_reason": KEY}
 ECHOES = [
@@ -26,21 +42,53 @@ ECHOES = [
     (401, json.dumps({"detail": KEY})),
     (302, json.dumps({"detail": KEY})),
     (404, json.dumps({"detail": f"no such model: {KEY}"})),
+    (200, completion(f'"{ESCAPED}"')),
+    (200, completion(json.dumps(KEY).replace("/", "\\/"))),
+    (200, completion("null", f'{{"x": "{ESCAPED}"}}')),
+    (200, completion("null", json.dumps({"x": json.dumps({"y": ESCAPED})}))),
+    (200, completion(json.dumps(f"see http://h/?key={quote(KEY, safe='')} and {quote(quote(KEY, safe=''))}"))),
+    (200, completion(json.dumps(PERCENT).replace("%", "\\u0025"))),
+    *((200, completion(json.dumps(f"Authorization: Basic {text}"))) for text in BASIC),
+    (200, gzip.compress(completion(f'"{ESCAPED}"').encode())),
+    (200, completion(f'"{KEY}"').encode("utf-16")),
+    (400, f'{{"error": {{"message": "{ESCAPED}"}}}}'),
+    (400, f'{{"error": "{PERCENT}, \\r\\n {ESCAPED}"'),  # no whole JSON
 ]
 
 
 @pytest.mark.parametrize(("status", "body"), ECHOES)
 def test_a_key_that_the_server_echoes_is_shown_nowhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], status: int, body: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], status: int, body: str | bytes
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     headers = {"Location": "/elsewhere", "X-Echo": KEY}
-    with proxy(script=[(status, headers, body)]) as server:
+    if isinstance(body, bytes) and body.startswith(b"\x1f\x8b"):
+        headers["Content-Encoding"] = "gzip"
+    pieces = Pieces(body.encode() if isinstance(body, str) else body)
+    with proxy(script=[(status, headers, pieces)]) as server:
         shown = [*_shown(server.url, tmp_path), *capfd.readouterr()]
     assert [sent["Authorization"] for sent in server.headers] == [f"Bearer {KEY}"]
     for text in shown:
-        assert KEY not in text
+        assert not any(form in _plain(text) for form in (KEY, *BASIC, base64.b64encode(KEY.encode()).decode()[:-2]))
+
+
+class Pieces(httpx2.SyncByteStream):
+    """A body in chunks of three bytes, which split the key."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def __iter__(self) -> Iterator[bytes]:
+        for start in range(0, len(self._body), 3):
+            yield self._body[start : start + 3]
+
+
+def _plain(text: str) -> str:
+    """``text`` without escapes, percent-encoding and unreadable characters between letters."""
+    for _ in range(3):
+        text = re.sub(r"\\+u00([0-9a-fA-F]{2})", lambda found: chr(int(found[1], 16)), unquote(text))
+    return re.sub(r"\\+x00|\\|\x00|\?(?=.\?)", "", text)
 
 
 def _shown(url: str, folder: Path) -> Iterator[str]:
