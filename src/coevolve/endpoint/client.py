@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from coevolve.core.calls import DEPTH
 from coevolve.core.errors import CoevolveError
@@ -119,7 +119,9 @@ class Endpoint:
         """
         try:  # an environment's answers may hold the key, and text that a log cannot hold
             text = json.dumps({"messages": ask.messages, "tools": ask.tools}, allow_nan=False)
-            ask = replace(ask, **sound(json.loads(self._transport.secret.hide(text) if self._transport else text), DEPTH - 1))
+            ask = replace(
+                ask, **sound(json.loads(self._transport.secret.hide(text) if self._transport else text), DEPTH - 1)
+            )
             key = self.key(ask)
         except (ValueError, TypeError, RecursionError) as error:
             raise Failed(f"the request cannot be written as JSON ({one_line(str(error))})", final=True) from None
@@ -167,11 +169,11 @@ class Endpoint:
                 self._lost = 0
                 return answer
             except Failed as error:
-                if error.final:
-                    raise
                 failure = error
             finally:
                 self.spend.settle(tokens, answer)
+            if failure.final:
+                self._refused(failure)
             if failure.wait and failure.wait > LONGEST_WAIT:
                 raise CoevolveError(f"endpoint {self.config.url} asks to wait {failure.wait:.0f} s; then {AGAIN}")
             if attempt < self.config.retries:
@@ -184,6 +186,13 @@ class Endpoint:
             f"endpoint {self.config.url}: no answer after {self.config.retries + 1} attempts ({failure}); "
             f"check that the server runs and check endpoint.url in params.yaml, then {AGAIN}"
         )
+
+    def _refused(self, failure: Failed) -> NoReturn:
+        """Raise ``failure``, which ends a conversation. If no conversation has got an answer, it ends the stage."""
+        self._lost += not self.spend.answered
+        if self.spend.answered or self._lost < LOST:
+            raise failure
+        raise CoevolveError(f"endpoint {self.config.url}: none of {self._lost} requests got an answer; {failure}")
 
 
 def open_endpoint(config: EndpointSection, log: Path | None = None) -> Endpoint:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+SILENT = "(no words)"  # a reply without words or calls, for servers, which refuse an empty one
 CHARACTERS_PER_TOKEN = 3.0  # for a cautious estimate of a prompt's tokens before the server counts them
 
 
@@ -54,8 +55,11 @@ class RawCall:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    """A reply of the server. ``message`` is the assistant's message as it came, to send back; None in older logs."""
+
     content: str
     calls: list[RawCall]
     finish_reason: str
     prompt_tokens: Annotated[int, Field(ge=0)]
     completion_tokens: Annotated[int, Field(ge=0)]
+    message: dict[str, Any] | None = None

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from coevolve.core.untrusted import sound
 from coevolve.endpoint.client import Endpoint
-from coevolve.endpoint.messages import Ask
+from coevolve.endpoint.messages import SILENT, Ask
 
 Contract = TypeVar("Contract", bound=BaseModel)
 REPAIRS = 1  # further requests after a reply that breaks its contract
@@ -50,7 +50,7 @@ def ask_json(
         except (ValueError, RecursionError) as error:
             reason = f"there is no JSON object ({error})" if isinstance(error, json.JSONDecodeError) else str(error)
         said += [
-            {"role": "assistant", "content": answer.content},
+            {"role": "assistant", "content": answer.content or SILENT},
             {"role": "user", "content": f"That breaks the contract: {reason}. Reply with the JSON object alone."},
         ]
     counts["dropped"] += 1

@@ -92,7 +92,7 @@ def told(
             said.append(message(one["content"]))
             waiting = said[-1].get("tool_calls", [])[:]
             for call in waiting:
-                call["id"] = f"call{next(ids):05d}"  # as Mistral wants it: nine letters and digits
+                call["id"] = call.get("id") or f"call{next(ids):05d}"  # as Mistral wants it: nine letters and digits
         elif not answered:
             said.append({"role": "user" if one["role"] == "tool" else one["role"], "content": one["content"]})
     return said

@@ -1,5 +1,6 @@
 """A served model as a policy, by the server's function calling."""
 
+import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,8 @@ from coevolve.core.concurrency import in_order
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import ToolCall
 from coevolve.endpoint.client import Answer, Ask, Endpoint, Exhausted, Failed
-from coevolve.policies.agent_prompt import CLOSE, OPEN, parse_text, render_call, told
+from coevolve.endpoint.messages import SILENT
+from coevolve.policies.agent_prompt import CLOSE, OPEN, message_of, parse_text, render_call, told
 from coevolve.policies.call_format import MARKS, call_of
 from coevolve.policies.policy import Conversation, Reply
 
@@ -30,9 +32,11 @@ class EndpointPolicy:
         self._temperature = temperature
         self.exhausted = 0
         self.failures: list[str] = []
+        # by conversation and turn: the reply's text, and the server's message, which later requests hold as it came
+        self._said: dict[tuple[int, int], tuple[str, dict[str, Any]]] = {}
 
     def begin(self, conversations: Sequence[Conversation]) -> None:
-        """Nothing to do: each request holds its whole conversation."""
+        self._said = {}
 
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
         return list(in_order(self._ask, conversations, self._endpoint.config.concurrency))
@@ -47,7 +51,7 @@ class EndpointPolicy:
             {**tool, "function": {**tool["function"], "name": names[str(tool["function"]["name"])]}}
             for tool in one.tools
         ]
-        messages = _sent(told(one.messages), names)
+        messages = self._sent(one, names)
         try:
             answer = self._endpoint.chat(
                 Ask(messages, self._temperature, room, derive_seed(one.seed, turn), tools=tools)
@@ -63,7 +67,21 @@ class EndpointPolicy:
         if answer.finish_reason == "content_filter":
             self.failures.append("the server's content filter ended the reply")
             return Reply("", refused=self.failures[-1])
-        return _reply(answer, {valid: own for own, valid in names.items()}, one.tools)
+        reply = _reply(answer, {valid: own for own, valid in names.items()}, one.tools)
+        if (message := answer.message) and _says(message, reply):
+            self._said[one.key, turn] = reply.text, message
+        return reply
+
+    def _sent(self, one: Conversation, names: Mapping[str, str]) -> list[dict[str, Any]]:
+        """The conversation for the server: its own messages as it sent them, and ours of all other replies."""
+        turns = itertools.count()
+
+        def message(text: str) -> dict[str, Any]:
+            said, own = self._said.get((one.key, next(turns)), ("", None))
+            return own if own and said == text else _made(text, names)
+
+        sent = told(one.messages, message)
+        return [{key: value for key, value in said.items() if key != "name"} for said in sent]
 
 
 def _names(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -76,15 +94,24 @@ def _valid(name: str) -> str:
     return INVALID.sub("_", name)[:60] or "_"
 
 
-def _sent(messages: list[dict[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
-    """``messages`` with valid names and arguments as text. A model may have invented a name."""
-    for message in messages:
-        message.pop("name", None)
-        for call in message.get("tool_calls", ()):
-            function = call["function"]
-            name = names.get(function["name"], _valid(function["name"]))
-            call["function"] = {"name": name, "arguments": json.dumps(function["arguments"])}
-    return messages
+def _made(text: str, names: Mapping[str, str]) -> dict[str, Any]:
+    """A message of our own, with valid names and arguments as text. A model may have invented a name."""
+    message = message_of(text)
+    for call in message.get("tool_calls", ()):
+        function = call["function"]
+        name = names.get(function["name"], _valid(function["name"]))
+        call["function"] = {"name": name, "arguments": json.dumps(function["arguments"])}
+    if not message["content"]:  # which many servers refuse
+        message["content"] = None if "tool_calls" in message else SILENT
+    return message
+
+
+def _says(message: Mapping[str, Any], reply: Reply) -> bool:
+    """Whether the server's ``message`` holds what ``reply`` does, in the form that a server takes."""
+    calls = message.get("tool_calls", ())
+    functions = [call["function"] for call in calls]
+    well = all(isinstance(one.get("arguments"), str) and one["name"] == _valid(one["name"]) for one in functions)
+    return well and not reply.error and len(calls) == len(reply.calls) and bool(calls or message.get("content"))
 
 
 def _reply(answer: Answer, names: Mapping[str, str], tools: Sequence[Mapping[str, Any]]) -> Reply:

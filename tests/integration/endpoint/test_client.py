@@ -131,18 +131,18 @@ def test_unreachable_server_is_a_one_line_error(tmp_path: Path) -> None:
         endpoint(url, tmp_path, model="")
 
 
-NO_TOOLS = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
 CONTEXT = "This model's maximum context length is 4096 tokens"
 OPENAI = f"{CONTEXT}. However, you requested 5000 tokens (4992 in the messages, 8 in it)."
 VLLM = f"{CONTEXT} and your request has 4992 input tokens (8 > 4096 - 4992)."
 LONG = r"context too long, with 1 tool schemas: This model's maximum context length is 4096 tokens"
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"n": {}}}}}
+IDLE = {"type": "function", "function": {"name": "g", "description": "Wait", "parameters": {}}}
 
 
 @pytest.mark.parametrize(
     ("status", "reply", "error", "said"),
     [
         (404, {"detail": "nope"}, CoevolveError, r"no model 'm'; .*correct endpoint.model"),
-        (400, {"error": {"message": NO_TOOLS}}, CoevolveError, "m is served without tool support"),
         (400, {"message": OPENAI}, Failed, LONG),
         (400, {"message": VLLM}, Failed, LONG),
     ],
@@ -150,9 +150,93 @@ LONG = r"context too long, with 1 tool schemas: This model's maximum context len
 def test_a_refusal_names_what_to_correct(
     tmp_path: Path, status: int, reply: object, error: type[Exception], said: str
 ) -> None:
-    tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
     with proxy(script=[(status, {}, json.dumps(reply))]) as server, pytest.raises(error, match=said):
-        endpoint(server.url, tmp_path).chat(ask(tools=[tool]))
+        endpoint(server.url, tmp_path).chat(ask(tools=[TOOL]))
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),  # vLLM
+        (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
+        (404, "No endpoints found that support tool use. To learn more about provider routing, visit"),  # OpenRouter
+        (500, "tools param requires --jinja flag"),  # llama.cpp
+        (400, "deepseek-reasoner does not support Function Calling"),
+        (400, "Unsupported parameter: 'tools' is not supported with this model."),  # OpenAI
+        (400, "This model doesn't support tool use in streaming mode."),  # Bedrock
+        (400, "UnsupportedParamsError: bedrock does not support parameters: ['tools'], for model=x"),  # LiteLLM
+        (400, "Function calling is not enabled for models/gemma-3"),
+    ],
+)
+def test_a_model_served_without_tools_is_named_so(tmp_path: Path, status: int, words: str) -> None:
+    script = [(status, {}, json.dumps({"error": {"message": words}}))]
+    with proxy(script=script) as server, pytest.raises(CoevolveError, match="m is served without tool support"):
+        endpoint(server.url, tmp_path, retries=0).chat(ask(tools=[TOOL]))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Invalid 'tools[0].function.description': string too long. Expected a string with maximum length 1024",
+        "Invalid 'tools': array too long. Expected an array with maximum length 128",
+        "Invalid schema for function 'f': In context=(), object schema is wrong",
+        "tools.0.custom.input_schema: JSON schema is invalid",
+        "tools[0].function.strict is not supported",
+        "messages.2: tool content must not be empty",
+    ],
+)
+def test_a_refusal_of_a_schema_or_a_message_has_the_servers_words_and_no_remedy(tmp_path: Path, words: str) -> None:
+    script = [(400, {}, json.dumps({"error": {"message": words}}))]
+    with proxy(script=script) as server, pytest.raises(Failed) as caught:
+        endpoint(server.url, tmp_path).chat(ask(tools=[TOOL]))
+    assert str(caught.value) == f"the server refuses the request (HTTP 400): {words}"
+
+
+def test_a_server_that_refuses_every_request_ends_the_stage(tmp_path: Path) -> None:
+    refused = (400, {}, json.dumps({"error": {"message": "no such schema"}}))
+    with proxy(script=[refused] * 8) as server:
+        one = endpoint(server.url, tmp_path)
+        for number in range(7):
+            with pytest.raises(Failed, match="no such schema"):
+                one.chat(ask(str(number)))
+        with pytest.raises(CoevolveError, match=r"none of 8 requests got an answer; .*no such schema"):
+            one.chat(ask("8"))
+    with proxy(script=[OK, *[refused] * 9]) as server:
+        other = endpoint(server.url, tmp_path / "other")
+        other.chat(ask())
+        for number in range(9):
+            with pytest.raises(Failed):
+                other.chat(ask(str(number)))
+
+
+def test_a_tool_without_arguments_is_sent_without_parameters_to_a_server_that_refuses_them(tmp_path: Path) -> None:
+    words = "GenerateContentRequest.tools[1].function_declarations[1].parameters.properties: should be non-empty for OBJECT type"
+    with proxy(script=[(400, {}, json.dumps({"error": {"message": words}})), OK, OK]) as server:
+        one = endpoint(server.url, tmp_path)
+        for text in ("a", "b"):
+            one.chat(ask(text, tools=[TOOL, IDLE]))
+    first, *later = ([tool["function"] for tool in sent["tools"]] for sent in server.bodies)
+    assert first[1]["parameters"] == {"type": "object", "properties": {}}
+    assert later == [[TOOL["function"], {"name": "g", "description": "Wait"}]] * 2
+    words = "Invalid schema for function 'h': [] is too short (required)"
+    some = {
+        "type": "function",
+        "function": {"name": "h", "parameters": {**TOOL["function"]["parameters"], "required": []}},
+    }
+    with proxy(script=[(400, {}, json.dumps({"detail": words})), OK]) as server:
+        endpoint(server.url, tmp_path / "required").chat(ask(tools=[some, IDLE]))
+    assert server.bodies[1]["tools"] == [
+        {**some, "function": {**some["function"], **TOOL["function"], "name": "h"}},
+        server.bodies[0]["tools"][1],
+    ]
+
+
+def test_a_field_of_a_message_that_a_server_refuses_is_not_sent_again(tmp_path: Path) -> None:
+    said = {"role": "assistant", "content": "I", "reasoning": "hm"}
+    refused = (400, {}, json.dumps({"error": {"message": "'messages.1': property 'reasoning' is unsupported"}}))
+    with proxy(script=[refused, OK]) as server:
+        endpoint(server.url, tmp_path).chat(ask(messages=[{"role": "user", "content": "a"}, said]))
+    assert [sent["messages"][1] for sent in server.bodies] == [said, {"role": "assistant", "content": "I"}]
 
 
 def test_fields_that_a_server_rejects_are_omitted(tmp_path: Path) -> None:

@@ -61,6 +61,48 @@ def test_an_unusable_reply_is_a_one_line_error(tmp_path: Path, body: str, status
         assert "\n" not in str(caught.value) and len(str(caught.value)) < 1000
 
 
+PARTS = [
+    {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+    {"type": "text", "text": "a"},
+    {"type": "text", "text": "b"},
+]
+
+
+@pytest.mark.parametrize(
+    ("message", "finish", "content", "end"),
+    [
+        ({"content": PARTS}, "stop", "ab", "stop"),
+        ({"content": PARTS[:1]}, "stop", "<think>\nhm\n</think>", "stop"),
+        ({"content": [{"type": "new", "x": 1}]}, "stop", '{"type": "new", "x": 1}', "stop"),
+        ({"content": None, "refusal": "I cannot help with that"}, "stop", "I cannot help with that", "stop"),
+        ({"content": "cut"}, "MAX_TOKENS", "cut", "length"),
+        ({"content": "cut"}, "model_length", "cut", "length"),
+        ({"content": None}, "content_filter: SAFETY", "", "content_filter"),
+        ({"content": ""}, "guardrail_intervened", "", "content_filter"),
+        ({}, None, "", "stop"),
+    ],
+)
+def test_forms_of_a_reply_that_servers_use(
+    tmp_path: Path, message: dict[str, Any], finish: str | None, content: str, end: str
+) -> None:
+    choice = {"message": {"role": "assistant", **message}, "finish_reason": finish}
+    with proxy(script=[(200, {}, json.dumps({"choices": [choice]}))]) as server:
+        answer = endpoint(server.url, tmp_path).chat(ask())
+    assert (answer.content, answer.finish_reason) == (content, end)
+
+
+def test_an_error_in_a_reply_with_status_200_is_asked_again(tmp_path: Path) -> None:
+    broken = {"message": {"content": "the be"}, "finish_reason": "error", "error": {"message": "upstream closed"}}
+    script = [json.dumps({"choices": [broken]}), json.dumps({"error": {"message": "no provider"}}), GOOD]
+    with proxy(script=[(200, {}, text) for text in script]) as server:
+        assert endpoint(server.url, tmp_path).chat(ask()).content == "yes"
+    for text, said in zip(script[:2], ("upstream closed", "no provider"), strict=True):
+        with proxy(script=[(200, {}, text)]) as server, pytest.raises(Failed, match=said):
+            one = endpoint(server.url, tmp_path / said, retries=0)
+            one.spend.answered = 1
+            one.chat(ask())
+
+
 @pytest.mark.parametrize("after", ["nan", "-1", "Sun, 06 Nov 1994 08:49:37 GMT"])
 def test_an_unreadable_retry_after_is_ignored(tmp_path: Path, after: str) -> None:
     with proxy(script=[(429, {"Retry-After": after}, "{}"), (200, {}, GOOD)]) as server:

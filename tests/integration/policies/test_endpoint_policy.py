@@ -125,6 +125,63 @@ def test_calls_in_plain_text_are_parsed(tmp_path: Path) -> None:
     assert server.bodies[1]["messages"][1]["tool_calls"][0]["function"]["name"] == "balance"
 
 
+def body(message: dict[str, object], finish: str = "stop", **more: object) -> tuple[int, dict[str, str], str]:
+    """A reply whose message is exactly ``message``."""
+    usage = {"prompt_tokens": 50, "completion_tokens": 7}
+    return 200, {}, json.dumps({"choices": [{"message": message, "finish_reason": finish, **more}], "usage": usage})
+
+
+def test_a_servers_message_goes_back_as_it_came(tmp_path: Path) -> None:
+    world = make("miniworld")
+    call = {
+        "id": "toolu_01",
+        "type": "function",
+        "function": {"name": "balance", "arguments": "{ }"},
+        "extra_content": {"google": {"thought_signature": "c2ln"}},
+    }
+    given = {"role": "assistant", "content": None, "reasoning_content": "hm", "tool_calls": [call]}
+    noise = {"audio": None, "refusal": None, "annotations": []}
+    plain = {"role": "assistant", "content": "", "tool_calls": [{**call, "id": "toolu_02"}]}
+    absent = {"role": "assistant", "tool_calls": [{**call, "id": "toolu_03"}]}
+    script = [body(given | noise), body(plain), body(absent), reply("done")]
+    with proxy(script=script) as server:
+        played(policy(server.url, "m", tmp_path / "log"), world, [world.tasks("seed")[0]])
+    sent = server.bodies[3]["messages"]
+    assert [message for message in sent if message["role"] == "assistant"] == [given, plain, absent]
+    assert [message["tool_call_id"] for message in sent if message["role"] == "tool"] == [
+        "toolu_01", "toolu_02", "toolu_03"
+    ]  # fmt: skip
+    with proxy(script=[]) as silent:
+        played(policy(silent.url, "m", tmp_path / "log"), world, [world.tasks("seed")[0]])
+    assert not silent.bodies, "the log holds the servers' messages too"
+
+
+def test_messages_of_our_own_hold_no_empty_text(tmp_path: Path) -> None:
+    world = make("miniworld")
+    text = '<tool_call>{"name": "balance", "arguments": {}}</tool_call>'
+    broken = {"type": "function", "function": {"name": "balance", "arguments": {}}}  # arguments that are no text
+    script = [reply(text), body({"role": "assistant", "content": "", "tool_calls": [broken]}), reply("done")]
+    with proxy(script=script) as server:
+        (one,) = played(policy(server.url, "m", tmp_path / "log"), world, [world.tasks("seed")[0]])
+    assert [call.name for call in one.calls] == ["balance", "balance"]
+    first, second = (message for message in server.bodies[2]["messages"] if message["role"] == "assistant")
+    assert first["content"] is None and second["content"] is None
+    assert (
+        first["tool_calls"][0]["function"]
+        == second["tool_calls"][0]["function"]
+        == {"name": "balance", "arguments": "{}"}
+    )
+    assert first["tool_calls"][0]["id"] != second["tool_calls"][0]["id"]
+
+
+def test_a_reply_without_words_or_calls_is_sent_as_a_message_that_servers_take(tmp_path: Path) -> None:
+    environment = make("bfcl")
+    task = next(one for one in environment.tasks("seed") if len(one.turns) == 2)
+    with proxy(script=[reply(None), reply("done")]) as server:
+        played(policy(server.url, "m", tmp_path / "log"), environment, [task], Limits(20, 10**6, 64, 60.0))
+    assert server.bodies[1]["messages"][1] == {"role": "assistant", "content": "(no words)"}
+
+
 def test_truncated_reply_ends_the_episode(tmp_path: Path) -> None:
     world = make("miniworld")
     with proxy(script=[reply("and then", finish="length")]) as server:
@@ -175,6 +232,9 @@ def test_names_that_servers_refuse_are_made_valid_and_mapped_back(tmp_path: Path
         acting.act([one])
         offered = [tool["function"]["name"] for tool in server.bodies[1]["tools"]]
         assert server.bodies[1]["messages"][1]["tool_calls"][0]["function"]["name"] == "an_invention_"
+        assert all(
+            tool["function"]["parameters"] == {"type": "object", "properties": {}} for tool in server.bodies[0]["tools"]
+        )
     assert all(re.fullmatch("[A-Za-z0-9_-]{1,64}", name) for name in offered) and len(set(offered)) == 4
     with proxy(script=[reply(None, *((name, {}) for name in offered))]) as server:
         (said,) = policy(server.url, "m", tmp_path / "other").act([one])
