@@ -10,12 +10,15 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, reduce
+from itertools import product
 from operator import getitem
 from typing import Any
 
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
+from pydantic_core import SchemaError, SchemaValidator
+from pydantic_core.core_schema import str_schema
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
@@ -35,7 +38,46 @@ FORMATS = {
     "uuid": ["0b0f1d52-6a1e-4c39-9d0e-3f5b7c1a2d48", "c2a4e6f8-1b3d-4f5a-8c7e-9d0b2a4c6e81"],
     "uri": ["https://example.com/a", "https://example.org/b"], "ipv4": ["192.0.2.1", "192.0.2.8"],
 }  # fmt: skip
-_META = Draft202012Validator(Draft202012Validator.META_SCHEMA, format_checker=FormatChecker(["regex"]))
+FORMAT = FormatChecker([])
+
+
+@lru_cache(4096)
+def _regex(pattern: str) -> SchemaValidator:
+    """A search in linear time: a foreign pattern may take Python's ``re`` exponential time. SchemaError if it is none."""
+    return SchemaValidator(str_schema(pattern=pattern, regex_engine="rust-regex"))
+
+
+@FORMAT.checks("regex", raises=SchemaError)  # type: ignore[untyped-decorator]
+def _is_regex(pattern: Any) -> bool:
+    return not isinstance(pattern, str) or bool(_regex(pattern))
+
+
+def _matches(validator: Any, pattern: str, value: Any, part: Any) -> Iterator[ValidationError]:
+    if isinstance(value, str) and not _regex(pattern).isinstance_python(value):
+        yield ValidationError("the pattern does not match")
+
+
+def _named(validator: Any, patterns: Mapping[str, Any], value: Any, part: Any) -> Iterator[ValidationError]:
+    for pattern, key in product(patterns, value if isinstance(value, dict) else ()):
+        if _regex(pattern).isinstance_python(key):
+            yield from validator.descend(value[key], patterns[pattern])
+
+
+def _others(validator: Any, others: Any, value: Any, part: Any) -> Iterator[ValidationError]:
+    keys = set(value) - set(part.get("properties", {})) if isinstance(value, dict) else set()
+    for key in keys:
+        if not any(_regex(pattern).isinstance_python(key) for pattern in part.get("patternProperties", {})):
+            yield from validator.descend(value[key], others)
+
+
+_META = Draft202012Validator(Draft202012Validator.META_SCHEMA, format_checker=FORMAT)
+# keywords with patterns; unevaluatedProperties counts as absent
+_LINEAR = {
+    "pattern": _matches,
+    "patternProperties": _named,
+    "additionalProperties": _others,
+    "unevaluatedProperties": lambda *_: (),
+}
 
 
 class ToolSchema:
@@ -48,7 +90,7 @@ class ToolSchema:
         for place in sorted(filter(None, wrong), reverse=True):  # inner parts first
             del reduce(getitem, place[:-1], root)[place[-1]]
         self._root = root if isinstance(root, dict) else {}
-        self._validator = extend(Draft202012Validator, {"$ref": self._follow})(self._root)
+        self._validator = extend(Draft202012Validator, {"$ref": self._follow, **_LINEAR})(self._root)
         self._targets: dict[str, Any] = {}
         resolver = Registry().resolver_with_root(DRAFT202012.create_resource(self._root))
         for reference in re.findall(r'"\$ref": "([^"\\]*)"', json.dumps(self._root, ensure_ascii=False)):
