@@ -33,7 +33,7 @@ from coevolve.environments.tool_schema import tool_schema
 
 FOLDER = "."  # replaces the name of an episode's folder in answers, because the name differs in every episode
 STARTING = 120.0  # seconds of running time in which a server starts: it imports its packages, whatever a call may take
-RENEWALS = 10  # a call that reports progress may take this many times ``seconds`` in all
+RENEWALS = 10  # times ``seconds`` that a call may take in all if it reports progress
 KEPT = 4096  # most results of references in the cache
 LOGGED = 100_000  # most characters of a server's log that are searched for an error
 LINES = 3  # last lines of a log that names no error
@@ -46,7 +46,8 @@ class McpEnvironment(Environment):
 
     ``command`` starts the server in the episode's folder. In ``command`` and ``variables``, ``{folder}`` stands for that folder
     and ``{python}`` for this interpreter. A call that takes more than ``seconds`` of running time ends its episode, which scores 0.
-    Each progress that the server reports renews this limit, up to ``RENEWALS`` times ``seconds`` in all.
+    Each progress that the server reports renews this limit, up to ten times ``seconds`` in all. A tool whose schema lists no
+    properties takes any argument. The server's requests for samples, roots or words of the user are refused.
     """
 
     command: Sequence[str]
