@@ -305,7 +305,7 @@ class McpServer:
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 raise RuntimeError(f"{self._name}: {name} was not answered: {self._ending(error, logged)}") from None
-            return cut(self._shown(str(error))), True
+            return cut(self._shown(answer([{"text": str(error)}], error.data))), True
         except ValueError as error:
             raise RuntimeError(
                 f"{self._name}: the answer of {name} is none of the protocol: {one_line(str(error))}"

@@ -263,6 +263,7 @@ import os, sys
 from typing import Any
 import anyio
 import mcp_types as types
+from mcp import MCPError
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
@@ -294,6 +295,9 @@ async def ends(context, of):
     print("a line of the log\\nValueError: the disk is gone", file=sys.stderr, flush=True)
     os._exit(3)
 
+async def strict(context, of):
+    raise MCPError(code=-32602, message="invalid params", data={"missing": "path"})
+
 def structured(value, *parts):
     return types.CallToolResult(content=list(parts), structured_content=value)
 
@@ -311,12 +315,12 @@ ANSWERS = {
     "more": lambda of: structured({"words": 4}, types.TextContent(text="counted")),
     "nulls": lambda of: structured({"half": None}, types.TextContent(text='{"half": null}')),
     "silent": lambda of: types.TextContent(text="1.5"),
-    "progress": progress, "roots": roots, "changed": changed, "ends": ends,
+    "progress": progress, "roots": roots, "changed": changed, "ends": ends, "strict": strict,
 }
 
 async def called(context, params):
     made = ANSWERS[params.name]
-    if made in (progress, roots, changed, ends):
+    if made in (progress, roots, changed, ends, strict):
         return await made(context, params.arguments)
     answer = made(params.arguments or {})
     return answer if isinstance(answer, types.CallToolResult) else types.CallToolResult(content=[answer])
@@ -367,6 +371,7 @@ def test_what_a_server_does_against_the_protocol_is_used_and_noted_once(
     assert server.call("changed", {}) == ("changed", False)
     said, refused = server.call("roots", {})
     assert refused and "roots" in said
+    assert server.call("strict", {}) == ('invalid params\n{"missing": "path"}', True)
     lines = capfd.readouterr().err.splitlines()
     assert [line.partition(" (")[0] for line in lines if "schema" in line] == [
         f"habits: the answer of {tool} breaks its own output schema and counts as it came"
