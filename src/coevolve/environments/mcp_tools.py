@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from coevolve.core.calls import misfit
 from coevolve.core.deadline import Deadline, within
 from coevolve.core.errors import CoevolveError, install
 from coevolve.core.hashing import content_hash, state_hash
@@ -146,7 +147,7 @@ class McpSession(Session):
 
     def step(self, call: ToolCall) -> Observation:
         server = self._begun()
-        if wrong := _wrong(self._environment.tools(), call):
+        if wrong := misfit(call.name, call.arguments) or _wrong(self._environment.tools(), call):
             return Observation("tool", wrong, error=True)
         said, error = server.call(call.name, call.arguments)
         if not error:

@@ -406,3 +406,7 @@ def test_a_schema_without_properties_allows_any_argument() -> None:
     with closing(Habits().open()) as session:
         session.reset(Habits().tasks("seed")[0])
         assert session.step(ToolCall("note", {"title": "any"})).content == "the note any"
+        itself: list[object] = []
+        itself.append(itself)
+        turn = session.step(ToolCall("note", {"title": itself}))
+        assert turn.error and "must be JSON" in turn.content
