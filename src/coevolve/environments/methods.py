@@ -9,7 +9,7 @@ import copy
 import inspect
 import json
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import lru_cache, partial
@@ -48,26 +48,20 @@ class MethodEnvironment(Environment):
         """The instruction, the world and the calls that solve it, for each task of a split. No two tasks may be equal."""
 
     def load_tasks(self, split: str) -> Sequence[Task]:
-        tasks = asked(self.name, split, map(self._written, self.questions(split)))
-        for task in tasks[:1]:
-            attempt(partial(self._try, task), f"{self.name}: the first task of {split} does not start")
-        return tasks
-
-    def _try(self, task: Task) -> None:
-        with closing(self.open()) as session:
-            session.reset(task)
-
-    def _written(self, question: Question) -> Question:
-        """``question`` as a file of tasks holds it: the calls as an agent makes them."""
-        words, world, calls = question
+        questions = [
+            (words, world, [ToolCall(call.name, jsonable(call.arguments)) for call in calls])
+            for words, world, calls in self.questions(split)
+        ]
         try:
-            json.dumps(world)
-            return words, world, [ToolCall(call.name, jsonable(call.arguments)) for call in calls]
+            tasks = asked(self.name, split, questions)
         except (TypeError, ValueError) as error:
             raise CoevolveError(
-                f"{self.name}: the world or the calls of {words!r} are no JSON ({error}); let the simulator make its objects "
-                "from JSON"
+                f"{self.name}: a world of {split} is no JSON ({error}); let the simulator make its objects from JSON"
             ) from None
+        for task in tasks[:1]:
+            with closing(self.open()) as session:
+                attempt(partial(session.reset, task), f"{self.name}: the first task of {split} does not start")
+        return tasks
 
     def tools(self) -> Sequence[dict[str, Any]]:
         return [tool.schema for tool in method_tools(type(self).simulator).values()]
@@ -85,7 +79,7 @@ class MethodSession(Session):
         self._tools = method_tools(simulator)
         self._task: Task | None = None
         self._world: Any = None
-        self._loop: asyncio.Runner | None = None  # of the episode's coroutines
+        self._loop: asyncio.AbstractEventLoop | None = None  # of the episode's coroutines
         self._accepted: list[ToolCall] = []
         self._heard: list[str] = []
 
@@ -93,7 +87,6 @@ class MethodSession(Session):
         check_owner(task, self._name)
         self.close()
         self._world = self._simulator(**copy.deepcopy(task.world))
-        self._loop = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._task, self._accepted, self._heard = task, [], []
         self.digest()  # raises an error if the state cannot be compared, before the agent is to blame for it
         return Observation(
@@ -105,49 +98,41 @@ class MethodSession(Session):
         if call.name not in self._tools:
             return Observation("tool", f"there is no tool {call.name[:60]!r}", error=True)
         try:
-            arguments = self._tools[call.name].read(call.arguments)
-        except Exception as error:  # of a validator, too
-            return Observation("tool", _refusal(error), error=True)
-        before = self._copied()
-        try:
-            content = self._answer(call.name, arguments)
+            content = self._answer(call)
         except (CoevolveError, EnvironmentFailed, MemoryError):
             raise
-        except (Exception, asyncio.CancelledError) as error:
+        except (Exception, asyncio.CancelledError) as error:  # of a validator, too
             if isinstance(error, OSError) and error.errno in MACHINE:
                 raise
-            self._world = self._repeated() if before is None else before
+            self._repeat()
             return Observation("tool", _refusal(error), error=True)
         self._accepted.append(copy.deepcopy(call))
         self._heard.append(content)
         return Observation("tool", content)
 
-    def _answer(self, name: str, arguments: Mapping[str, Any]) -> str:
-        result = getattr(self._world, name)(**arguments)
+    def _answer(self, call: ToolCall) -> str:
+        arguments = self._tools[call.name].read(call.arguments)
+        result = getattr(self._world, call.name)(**arguments)
         if inspect.isawaitable(result):
             result = self._awaited(result)
-        return answer(f"{type(self._world).__name__}.{name}", result)
+        return answer(f"{type(self._world).__name__}.{call.name}", result)
 
     def _awaited(self, result: Awaitable[Any]) -> Any:
-        async def wait() -> Any:
-            return await result
-
-        assert self._loop is not None
-        return _aside(partial(self._loop.run, wait()))
-
-    def _copied(self) -> Any:
-        """A copy of the world; None if it holds what cannot be copied, such as a connection."""
+        """What ``result`` gives in the loop of the episode: in another thread if this one runs a loop, as in a notebook."""
+        self._loop = self._loop or asyncio.new_event_loop()
+        run = partial(self._loop.run_until_complete, result)
         try:
-            return copy.deepcopy(self._world)
-        except Exception:
-            return None
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return run()
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(run).result()
 
-    def _repeated(self) -> Any:
-        """The world before a refused call: a new one after all accepted calls."""
+    def _repeat(self) -> None:
+        """Make the world before a refused call: a new one after all accepted calls."""
         self._world = self._simulator(**copy.deepcopy(self._begun().world))
         for call in self._accepted:
-            self._answer(call.name, self._tools[call.name].read(call.arguments))
-        return self._world
+            self._answer(call)
 
     def say(self, text: str) -> Observation:
         return Observation("user", "", done=True)
@@ -170,26 +155,14 @@ class MethodSession(Session):
     def close(self) -> None:
         self._task = self._world = None
         if self._loop is not None:
-            _aside(self._loop.close)
+            self._loop.close()
             self._loop = None
-
-
-def _aside(action: Callable[[], Any]) -> Any:
-    """The result of ``action``, which runs an event loop: in another thread if this one runs a loop already."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return action()
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(action).result()
 
 
 def _refusal(error: BaseException) -> str:
     """What an agent reads of a method's exception."""
-    kind, text = type(error).__name__, str(error)
-    if type(error) is ValueError and text:
-        return text
-    return f"{kind}: {text}" if text else kind
+    text = str(error)
+    return text if type(error) is ValueError and text else f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 @lru_cache(maxsize=4096)

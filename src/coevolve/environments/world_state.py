@@ -4,74 +4,59 @@ import json
 import logging
 import sys
 import threading
-from asyncio import Lock, Semaphore
-from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence, ValuesView
-from collections.abc import Set as AbstractSet
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Set, ValuesView
 from dataclasses import fields, is_dataclass
-from decimal import Context, Decimal
-from enum import Enum
-from functools import cache, cached_property, partial
+from decimal import Decimal
+from functools import cache, cached_property
 from random import Random
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.hashing import by_value
 
 # attributes that say nothing about the world
-TOOLS = (
+LEFT_OUT = (
     FunctionType,
     BuiltinFunctionType,
     MethodType,
-    partial,
     type,
-    ModuleType,
     logging.Logger,
-    logging.LoggerAdapter,
+    Random,
+    type(threading.Lock()),
+    type(threading.RLock()),
 )
-LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Condition, threading.Event, Lock, Semaphore)
-LEFT_OUT = (*TOOLS, *LOCKS, Random)
-ATOMS = {str, int, float, bool, type(None)}
-DIGITS = Context(prec=1000)
 
 
-def jsonable(value: Any, other: Callable[[Any], Any] = to_jsonable_python) -> Any:
-    """``value`` as JSON. Sets are sorted, because their order differs between processes. ``other`` writes what is no container."""
-    kind = type(value)
-    if kind in ATOMS:
-        return value
-    if kind is list:
-        return [jsonable(one, other) for one in value]
-    if isinstance(value, Enum):
-        return jsonable(value.value, other)
+def jsonable(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
+    """``value`` as JSON. ``other`` writes what pydantic does not know.
+
+    Sets are sorted, because their order differs between processes. Equal decimals are equally written.
+    """
     if isinstance(value, BaseModel):
         value = value.model_dump()
-    elif is_dataclass(value) and kind is not type:
+    elif is_dataclass(value) and not isinstance(value, type):
         value = {one.name: getattr(value, one.name) for one in fields(value)}
+    elif hasattr(value, "tolist"):  # an array
+        value = value.tolist()
     if isinstance(value, Mapping):
-        return {key if type(key) is str else _key(key, other): jsonable(one, other) for key, one in value.items()}
-    if isinstance(value, str | int | float):
-        return value
-    if isinstance(value, AbstractSet) and not isinstance(value, ItemsView):
-        return sorted((jsonable(one, other) for one in value), key=json.dumps)
-    if isinstance(value, Sequence | ValuesView | ItemsView) and not isinstance(value, bytes | bytearray | memoryview):
-        return [jsonable(one, other) for one in value]
-    if hasattr(value, "tolist"):  # an array
-        return jsonable(value.tolist(), other)
-    return other(value)
-
-
-def _key(value: Any, other: Callable[[Any], Any]) -> str:
-    return str(by_value(jsonable(value, other)))
+        value = {key: jsonable(one, other) for key, one in value.items()}
+    elif isinstance(value, Set):
+        value = sorted((jsonable(one, other) for one in value), key=json.dumps)
+    elif isinstance(value, list | tuple | deque | ValuesView):
+        value = [jsonable(one, other) for one in value]
+    elif isinstance(value, Decimal):
+        value = format((value + 0).normalize(), "f")  # -0 is 0
+    elif isinstance(value, Iterator) and other:  # pydantic would use it up
+        value = other(value)
+    return to_jsonable_python(value, fallback=other)
 
 
 def answer(method: str, result: Any) -> str:
     """The text that an agent reads for the ``result`` of ``method``: a text as it is, all else as JSON."""
-    if type(result) is str:
-        return result
     value = list(result) if isinstance(result, Iterator) else result
     try:
         found = jsonable(value)
@@ -91,13 +76,13 @@ def state_of(world: Any) -> dict[str, Any]:
     kind = type(world).__name__
     own = getattr(type(world), "state", None)
     attributes = {"state()": own(world)} if callable(own) else _attributes(world)
-    written, writer = {}, _Writer()
+    written = {}
     for name, value in sorted(attributes.items()):
         if isinstance(value, LEFT_OUT):
             _note(f"{kind}.{name} is not part of the state: it is a {type(value).__name__}")
             continue
         try:
-            written[name] = jsonable(value, writer.write)
+            written[name] = jsonable(value, _parts)
         except (TypeError, ValueError, RecursionError) as error:
             raise CoevolveError(
                 f"{kind}.{name} is a {type(value).__name__} that cannot be compared ({error}); give {kind} a method "
@@ -108,40 +93,22 @@ def state_of(world: Any) -> dict[str, Any]:
 
 def _attributes(world: Any) -> dict[str, Any]:
     """The attributes of an object, those in slots too, without what a ``cached_property`` remembers."""
+    held = world.__getstate__()  # what a copy takes over: __dict__, or also slots
     if isinstance(world, BaseModel):
-        return {**vars(world), **(world.__pydantic_private__ or {})}
-    held = world.__getstate__()  # what a copy takes over
+        held = (held["__dict__"], held["__pydantic_private__"])
     found: dict[str, Any] = {}
-    for part in held if isinstance(held, tuple) else (held,):  # __dict__ and slots
-        found |= part if isinstance(part, dict) else {}
-    remembered = {name for name in found if isinstance(getattr(type(world), name, None), cached_property)}
-    return {name: value for name, value in found.items() if name not in remembered}
+    for part in held if isinstance(held, tuple) else (held,):
+        found |= part or {}
+    return {
+        name: one for name, one in found.items() if not isinstance(getattr(type(world), name, None), cached_property)
+    }
 
 
-class _Writer:
-    """Writes the parts of a state that are no JSON and no containers."""
-
-    def __init__(self) -> None:
-        self._met: dict[int, tuple[int, Any]] = {}  # objects that equal only themselves, which may hold each other
-
-    def write(self, value: Any) -> Any:
-        if isinstance(value, LEFT_OUT):
-            return [type(value).__name__, getattr(value, "__qualname__", "")]
-        if isinstance(value, Decimal):
-            return str(DIGITS.normalize(DIGITS.add(value, 0)))
-        if not isinstance(value, Iterator):  # pydantic would use an iterator up
-            try:
-                return to_jsonable_python(value, bytes_mode="base64")
-            except ValueError:
-                pass
-        kind: Any = type(value)
-        if kind.__eq__ is object.__eq__:
-            if id(value) in self._met:
-                return [self._met[id(value)][0]]
-            self._met[id(value)] = (len(self._met), value)
-        _, given, *held = value.__reduce_ex__(4)  # what makes a copy of it
-        parts = [list(part) if isinstance(part, Iterator) else part for part in held]
-        return jsonable([kind.__qualname__, given, parts], self.write)
+def _parts(value: Any) -> Any:
+    """An object in a state as what makes a copy of it: its class and its attributes. A TypeError if it cannot be copied."""
+    if isinstance(value, LEFT_OUT):
+        return getattr(value, "__qualname__", type(value).__name__)
+    return jsonable(value.__reduce_ex__(4)[:3], _parts)
 
 
 @cache

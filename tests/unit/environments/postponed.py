@@ -1,14 +1,13 @@
-"""A simulator whose annotations are text, one of them of an import for type checkers only."""
+"""Simulators whose annotations are text, one of them of an import for type checkers only."""
 
 from __future__ import annotations
 
+from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
 
 if TYPE_CHECKING:
-    from decimal import Decimal
-
-    from elsewhere import Nothing  # type: ignore[import-not-found]
+    from fractions import Fraction
 
 Item = TypeVar("Item")
 
@@ -18,12 +17,7 @@ class Node(TypedDict, total=False):
     inner: list[Node]
 
 
-class Shelf(Generic[Item]):
-    def put(self, item: Item, more: list[Item]) -> list[Item]:
-        return [item, *more]
-
-
-class Prices(Shelf[int]):
+class Prices:
     class Unit(Enum):
         EURO = "euro"
 
@@ -33,7 +27,15 @@ class Prices(Shelf[int]):
     def plant(self, tree: Node) -> list[str]:
         return [tree["name"], *(one["name"] for one in tree.get("inner", []))]
 
+    def half(self) -> Fraction:  # an agent gives no results, so their hints need not be there
+        raise NotImplementedError
+
+
+class Shelf(Generic[Item]):
+    def put(self, item: Item, more: list[Item]) -> list[Item]:
+        return [item, *more]
+
 
 class Unreadable:
-    def charge(self, amount: Nothing) -> str:
+    def charge(self, amount: Fraction) -> str:
         return ""

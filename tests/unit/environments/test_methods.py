@@ -32,12 +32,10 @@ def test_example_has_thirty_lines_and_keeps_the_contract(tmp_path: Path, monkeyp
 
 SHOP = """
 from __future__ import annotations
-from typing import TYPE_CHECKING, Literal
+from decimal import Decimal
+from typing import Literal
 from coevolve.core.task import ToolCall
 from coevolve.environments.methods import MethodEnvironment
-
-if TYPE_CHECKING:
-    from decimal import Decimal
 
 class NoSuchThing(Exception): ...
 
@@ -66,8 +64,8 @@ class Shops(MethodEnvironment):
     [
         ("", ""),
         (", unknown=0", "error: Shop.sell: unknown needs a type hint, as in `unknown: str`; if it is no tool, rename it to _sell"),
-        (", **more: str", "error: Shop.sell: more stands for any arguments; name each one with its type hint; if it is no tool, "
-         "rename it to _sell"),
+        (", **more: str", "error: Shop.sell: more cannot be given by name; name each argument with its type hint, without * and /; "
+         "if it is no tool, rename it to _sell"),
     ],
 )  # fmt: skip
 def test_commands_check_a_class_or_show_one_line(tmp_path: Path, parameter: str, problem: str) -> None:
@@ -160,9 +158,10 @@ class Tour(Counting):
 
 
 def test_lists_and_records_with_optional_keys_are_valid_arguments() -> None:
-    [plan] = (tool["function"]["parameters"]["properties"] for tool in Tour().tools())
-    assert plan["names"] == {"type": "array", "items": {"type": "string"}}
-    assert plan["stops"]["items"]["required"] == ["place", "minutes"]
+    [plan] = (tool["function"]["parameters"] for tool in Tour().tools())
+    assert plan["properties"]["names"] == {"type": "array", "items": {"type": "string"}}
+    assert plan["properties"]["stops"]["items"] == {"$ref": "#/$defs/Stop"}
+    assert plan["$defs"]["Stop"]["required"] == ["place", "minutes"]
     session = Tour().open()
     session.reset(replace(Counting().tasks("seed")[0], world={}))
 
@@ -172,11 +171,11 @@ def test_lists_and_records_with_optional_keys_are_valid_arguments() -> None:
     stop = {"place": "Rome", "minutes": 3}
     assert said(stops=[stop, {**stop, "note": "by train"}], names=["a", "b"]) == "a, b"
     before = session.digest()
-    assert said(stops=[{**stop, "minutes": "3"}], names=[]) == "plan: stops.0.minutes must be an integer"
-    assert said(stops=[stop, {"place": "Rome"}], names=[]) == "plan: stops.1.minutes is missing"
-    assert said(stops=[{**stop, "x": 1}], names=[]) == "plan: there is no argument 'stops.0.x'"
-    assert said(stops=stop, names=[]) == "plan: stops must be an array"
-    assert said(stops=[], names=[1]) == "plan: names.0 must be a string"
+    assert said(stops=[{**stop, "minutes": "3"}], names=[]) == "plan: stops.0.minutes: Input should be a valid integer"
+    assert said(stops=[stop, {"place": "Rome"}], names=[]) == "plan: stops.1.minutes: Field required"
+    assert said(stops=[{**stop, "x": 1}], names=[]) == "plan: stops.0.x: Extra inputs are not permitted"
+    assert said(stops=stop, names=[]) == "plan: stops: Input should be a valid array"
+    assert said(stops=[], names=[1]) == "plan: names.0: Input should be a valid string"
     assert session.digest() == before
 
 
