@@ -5,6 +5,8 @@ import json
 import shutil
 from pathlib import Path
 
+import yaml
+
 from tests.project import Project
 
 LOOP = ("pairs", "train", "signals", "generate", "explore", "synthesize", "verify", "validate", "evaluate")
@@ -39,6 +41,13 @@ OUTPUTS = [
 def test_loop_has_all_its_stages(project: Project) -> None:
     before = ["code", "base", "warm", "tasks", "generator", "evaluate_base"]
     assert stages(project) == [*before, *(f"{stage}@0" for stage in LOOP), "report"]
+
+
+def test_no_output_is_empty_so_dvc_warns_of_none(project: Project) -> None:
+    locked = yaml.safe_load((project.folder / "dvc.lock").read_text())["stages"].values()
+    outs = [project.folder / out["path"] for stage in locked for out in stage["outs"]]
+    assert len(outs) > 30
+    assert [out for out in outs if not (any(out.iterdir()) if out.is_dir() else out.stat().st_size)] == []
 
 
 def test_accepted_tasks_join_the_next_dataset(project: Project) -> None:

@@ -132,11 +132,16 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_jsonl(path: Path, records: Iterable[Any]) -> None:
-    """Write one record (a dataclass) or JSON object per line, keys in their order of definition."""
+    """Write one record (a dataclass) or JSON object per line, keys in their order of definition.
+
+    Without records, a file of a run gets a blank line, because DVC warns about each file of 0 bytes whenever it meets one.
+    """
     with atomic(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         for record in records:
             value = record if isinstance(record, dict) else asdict(record)
             file.write(json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
+        if of_a_run(path) and not file.tell():
+            file.write("\n")
 
 
 @cache
@@ -162,9 +167,14 @@ def parse(kind: type[Record], value: Any, where: str) -> Record:
         raise CoevolveError(f"{where}: {key}: {first['msg']}; expected a {kind.__name__} record") from None
 
 
+def of_a_run(path: Path) -> bool:
+    """Whether ``path`` is in a folder that the stages write. Users write all other files."""
+    return bool(path.parts) and path.parts[0] in OUTPUTS
+
+
 def remedy(path: Path) -> str:
-    """How to get a good ``path``: a run's stages write the files in a run's folders, and users write all others."""
-    if not path.is_absolute() and path.parts and path.parts[0] in OUTPUTS:
+    """How to get a good ``path``."""
+    if of_a_run(path):
         return "run `dvc repro`, which makes it again"
     return "correct the file, or name another one"
 

@@ -46,7 +46,7 @@ from coevolve.stages.synthesize.synthesizer import candidates_of, wording
 from coevolve.stages.validate.config import Floor, Validate
 from coevolve.stages.validate.validation import validate
 from coevolve.stages.verify.candidates import Tasks, tasks_of
-from coevolve.stages.verify.judge import Judged, PassCount, accepted, unchecked, verify
+from coevolve.stages.verify.judge import Judged, PassCount, accepted, read_lines, unchecked, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rates
 from coevolve.stages.verify.select import notes, select, solved_kinds
@@ -237,7 +237,7 @@ class _Growth:
 
     def verify(self) -> list[str]:
         config = self.options.verify
-        lines = (self.work / "candidates.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = read_lines(self.work / "candidates.jsonl")
         library = Library(self.known, self.panels, config.near_duplicate)
         with bar(len(lines), "verify", "candidates") as progress:
             judged = verify(self.name, lines, library, engine=local(), words=config.words, progress=progress.update)

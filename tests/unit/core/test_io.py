@@ -12,6 +12,8 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.scratch import claim
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
+from coevolve.stages.signals.table import open_table
+from coevolve.stages.verify.judge import read_lines
 
 
 def task(text: str = "pay Ana", **world: int) -> Task:
@@ -50,6 +52,26 @@ def test_trajectories_are_read_back_and_give_the_same_bytes(tmp_path: Path) -> N
     trajectories.write_trajectories(tmp_path / "b.parquet", wrote)
     assert trajectories.read_trajectories(tmp_path / "a.parquet") == wrote
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("path", ["data/0/attempts.jsonl", "evaluations/1/a.jsonl"])
+def test_a_runs_file_without_records_is_not_empty(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DVC warns about an output of 0 bytes, once for each stage that writes or reads it."""
+    monkeypatch.chdir(tmp_path)
+    io.write_jsonl(Path(path), [])
+    assert Path(path).read_bytes() == b"\n"
+    assert io.read_jsonl(Path(path), Task) == [] and read_lines(Path(path)) == []
+    with open_table(Path(path), Path(path)) as table:
+        assert table.attempts() == []
+
+
+def test_other_files_hold_nothing_but_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in (Path("signals.jsonl"), tmp_path / "data/0/tasks.jsonl"):
+        io.write_jsonl(path, [])
+        assert path.read_bytes() == b""
+    io.write_jsonl(Path("data/0/tasks.jsonl"), [task()])
+    assert Path("data/0/tasks.jsonl").read_bytes().count(b"\n") == 1
 
 
 STRANGE = "a\ud800b\x00\u2028\x85\x1b[2J\udfff"

@@ -26,7 +26,7 @@ from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.generate.iteration import Generated, Plan, generate
 from coevolve.stages.generate.rewards import effective
-from coevolve.stages.generator.tiny_generator import NONE
+from coevolve.stages.generator.tiny_generator import IDLE, NONE
 from coevolve.stages.schema import Params
 from coevolve.stages.train.learner import Shared
 from coevolve.tracking.journal import GENERATOR, start
@@ -38,6 +38,7 @@ def main(params: Params, t: int) -> None:
         write_jsonl(Paths.specs(t), [])
         adapted.write(Paths.generator(t + 1), Paths.generator(t))
         write_summary(StageSummary("generate", t, {}))
+        print(IDLE)
         return
     environment = open_environment(params.environment)
     with claim(scratch() / "generate" / scratch_key("generate", t, params)) as folder:

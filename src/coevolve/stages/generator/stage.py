@@ -9,7 +9,7 @@ from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.environments.fingerprint import open_environment
 from coevolve.policies import adapted
-from coevolve.stages.generator.tiny_generator import NONE, start
+from coevolve.stages.generator.tiny_generator import IDLE, NONE, start
 from coevolve.stages.schema import Params
 
 
@@ -17,6 +17,7 @@ def main(params: Params) -> None:
     model, revision = params.generate.model, params.generate.revision
     if model == NONE:
         adapted.start(Paths.generator(0))
+        print(IDLE)
         return
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(0), params.environment, least=1)

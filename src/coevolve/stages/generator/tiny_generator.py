@@ -24,6 +24,7 @@ from coevolve.stages.generate.spec import CLOSE, LISTED, OPEN, PARTS, Spec, Spec
 from coevolve.stages.generate.spec import tools as spec_tools
 
 NONE, TINY = "none", "tiny"
+IDLE = f"nothing to do: generate.model is {NONE}"
 KNOWS = "knows_specs"  # a key in the model's config, which later training keeps
 LAYERS, HIDDEN, HEADS = 2, 64, 2
 COPY_STEPS, COPY_BATCH, COPY_RATE, COPY_LENGTHS = 600, 32, 5e-3, (3, 12)

@@ -80,6 +80,7 @@ def main(params: Params, t: int) -> None:
     if not params.by_pairs:
         _write(t, Made())
         write_summary(StageSummary("pairs", t, {}))
+        print(f"nothing to do: train.learner {params.train.learner} learns from no pairs")
         return
     prepare_players()
     environment = open_environment(params.environment)

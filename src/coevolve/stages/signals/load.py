@@ -148,7 +148,7 @@ def load_episodes(connection: "duckdb.DuckDBPyConnection", files: Files) -> None
 
 def load_history(connection: "duckdb.DuckDBPyConnection", path: Path | None) -> None:
     """Make the table ``history``; empty without a file."""
-    if path is None or path.stat().st_size == 0:
+    if path is None:
         types = ", ".join(f"{name} {kind}" for name, kind in HISTORY.items())
         connection.execute(f"CREATE TABLE history ({types})")
         return
