@@ -79,7 +79,7 @@ def metrics(outcomes: Sequence[Outcome], config: Intervals, seed: int) -> dict[s
 
 
 def unread(outcomes: Sequence[Outcome]) -> list[str]:
-    """A note on the replies of ``outcomes`` with a call that could not be read, if there are any."""
+    """A note on the replies of ``outcomes`` with a call that could not be read, if there are many."""
     first = next((outcome.unread_reply for outcome in outcomes if outcome.unread), "")
     return unread_note(sum(outcome.unread for outcome in outcomes), sum(outcome.turns for outcome in outcomes), first)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PART = 2_000  # rows in memory at once
 UNREAD = "not readable: "  # begins the answer to a reply whose calls could not be read
+MANY_UNREAD = 0.05  # share of unreadable replies above which a note says so: any agent errs now and then
 FAILURE = "failure"  # a column of files with episodes that the environment failed
 
 
@@ -75,9 +76,12 @@ class Trajectory:
 
 
 def unread_note(count: int, replies: int, first: str) -> list[str]:
-    """A note on ``count`` of ``replies`` with a call that could not be read, and the ``first`` of them; empty without any."""
-    share = f"{count} of {replies} replies ({count / max(replies, 1):.0%})"
-    return [f"{share} hold a call that cannot be read; the first: {one_line(first)!r}"] if count else []
+    """A note on ``count`` of ``replies`` with a call that could not be read, and the ``first`` of them; empty if they are few."""
+    if count <= MANY_UNREAD * replies:
+        return []
+    return [
+        f"{count} of {replies} replies ({count / replies:.0%}) hold a call that cannot be read; the first: {one_line(first)!r}"
+    ]
 
 
 def by_reason(failures: Mapping[str, int]) -> str:

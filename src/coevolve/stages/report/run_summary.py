@@ -1,6 +1,8 @@
 """The summary of a run: the merged summaries of its stages, notes, and the champion. It reads only files."""
 
-from collections.abc import Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +21,7 @@ ALMOST_NOTHING = 0.05  # success below which a note says that the policy solves 
 SUMMARY = Paths.report / "summary.json"
 METRICS = Paths.report / "metrics.json"  # what DVC shows of a run
 UNKNOWN = "unknown"
+VARYING = re.compile(r"\d[\d.,]*|; the first: .*")  # what differs between notes of one cause
 
 Number = int | float
 
@@ -102,10 +105,7 @@ def summarize(run: str, environment: str, iterations: Sequence[Iteration], rule:
         champion=champion(rule, last),
         budget=_budget(stages),
         arithmetic="; ".join(dict.fromkeys(stage.arithmetic for stage in stages if stage.arithmetic)) or UNKNOWN,
-        notes=[
-            *_weak(policies),
-            *(f"Iteration {stage.iteration}: {note}." for stage in stages for note in stage.notes),
-        ],
+        notes=[*_weak(policies), *_notes(stages)],
         policies=policies,
         stages=stages,
     )
@@ -134,6 +134,21 @@ def _budget(stages: Sequence[StageSummary]) -> dict[str, Number]:
         for name in stage.costs:
             budget[name] = budget.get(name, 0) + (stage.figures[name] or 0)
     return budget
+
+
+def _notes(stages: Iterable[StageSummary]) -> list[str]:
+    """The notes of the stages, one line for each cause: the words of its last iteration, and the numbers of the others."""
+    causes: dict[tuple[str, str], dict[int, str]] = defaultdict(dict)
+    for stage in stages:
+        for note in stage.notes:
+            causes[stage.stage, VARYING.sub("", note)][stage.iteration] = note
+    notes = []
+    for (name, _), by_iteration in causes.items():
+        *earlier, last = by_iteration
+        also = f" (also {', '.join(map(str, earlier))})" if earlier else ""
+        subject = f"Evaluation of policies/{last}" if name == "evaluate" else f"Iteration {last}"
+        notes.append(f"{subject}{also}: {by_iteration[last]}.")
+    return notes
 
 
 def _weak(policies: Sequence[dict[str, PanelMetrics]]) -> list[str]:

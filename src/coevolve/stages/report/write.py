@@ -16,7 +16,7 @@ from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.stages.report.page.html_page import PAGE, html_page
 from coevolve.stages.report.page.reader import alternating, compared, groups, read_existing
-from coevolve.stages.report.page.view import added, strength, warnings
+from coevolve.stages.report.page.view import added, strength
 from coevolve.stages.report.run_summary import METRICS, SUMMARY, Summary
 from coevolve.stages.report.tables import curves, headline, table
 
@@ -88,7 +88,6 @@ def render(summary: Summary, curve: str, reader: Sequence[Any], new_tasks: Seque
         new_tasks=new_tasks,
         kinds=strength(summary),
         colors=COLORS,
-        warnings=warnings(summary),
         script=(files(PAGE) / "page.js").read_text(encoding="utf-8"),
     )
 

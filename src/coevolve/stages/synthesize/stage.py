@@ -12,7 +12,7 @@ from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.endpoint.spending import metered
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.schema import Params
-from coevolve.stages.synthesize.synthesizer import candidates_of, wording
+from coevolve.stages.synthesize.synthesizer import candidates_of, few_teach, wording
 
 
 def main(params: Params, t: int) -> None:
@@ -26,10 +26,9 @@ def main(params: Params, t: int) -> None:
     ):
         candidates = candidates_of(environment, tasks, explorations, config, count, params.seed, meter, progress.update)
     write_jsonl(Paths.candidates(t), candidates)
-    figures, notes = {"candidates": len(candidates), **meter.costs()}, wording(environment, config)
-    write_summary(
-        StageSummary("synthesize", t, figures, columns=["candidates"], costs=list(figures), notes=meter.lost() + notes)
-    )
+    figures, words = {"candidates": len(candidates), **meter.costs()}, wording(environment, config)
+    notes = meter.lost() + (words if words and few_teach(environment) else [])
+    write_summary(StageSummary("synthesize", t, figures, columns=["candidates"], costs=list(figures), notes=notes))
     print(f"{Paths.candidates(t)}: {len(candidates)} candidates of {len(explorations)} explorations{meter}")
-    for note in notes:
-        print(note)
+    for line in words:
+        print(line)

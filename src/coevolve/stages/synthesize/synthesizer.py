@@ -46,8 +46,14 @@ def candidates_of(
     return synthesize(make(environment, tasks, seed, meter), explorations, count, progress)
 
 
+def few_teach(environment: Environment) -> bool:
+    """Whether most training tasks teach no words, so that a person should write phrases."""
+    manner = manner_of(environment)
+    return 2 * len(manner.unread) > manner.tasks
+
+
 def wording(environment: Environment, config: Synthesize) -> list[str]:
-    """A note on where the scripted synthesizer has its words from, if the environment has to teach them."""
+    """A line on where the scripted synthesizer has its words from, if the environment has to teach them."""
     if config.synthesizer != "scripted" or environment.phrasebook.complete or environment.goals:
         return []
     return [manner_of(environment).note(environment.name)]

@@ -141,7 +141,7 @@ def stagnant(attempts: Sequence[Attempt], t: int, synthesized: Collection[str]) 
 
 
 def notes(trajectories: Sequence[Trajectory], visits: Sequence[Attempt], tasks: Sequence[Task]) -> list[str]:
-    """Notes on failed episodes, unreadable replies, broken sessions, and ``tasks`` that no episode counts for."""
+    """Notes on failed episodes, many unreadable replies, broken sessions, and ``tasks`` that no episode counts for."""
     total = len(trajectories)
     failures = Counter(episode.failure for episode in trajectories if not episode.counts)
     broken = sum(episode.stop_reason is StopReason.BROKEN for episode in trajectories)

@@ -200,13 +200,15 @@ def summary(t: int, judged: Sequence[Judged], meter: Meter, notes: Sequence[str]
     verdicts = [one.verdict for one in judged]
     rates = [verdict.pass_rate for verdict in verdicts if verdict.accepted and verdict.pass_rate is not None]
     rejected = Counter(gate.name for verdict in verdicts for gate in verdict.gates if gate.passed is False)
+    skipped = sorted(unchecked(verdicts).items())
     figures = {
         ACCEPTED: sum(verdict.accepted for verdict in verdicts),
         "pass rate": sum(rates) / len(rates) if rates else None,
         "pass rate episodes": sum(one.count.played for one in judged if one.count is not None),
         **{f"rejected by {gate}": count for gate, count in sorted(rejected.items())},
-        **{f"not checked by {gate}": count for gate, count in sorted(unchecked(verdicts).items())},
+        **{f"not checked by {gate}": count for gate, count in skipped},
         **meter.costs(),
     }
     costs = ["pass rate episodes", *meter.costs()]
-    return StageSummary("verify", t, figures, columns=[ACCEPTED], costs=costs, notes=[*notes, *meter.lost()])
+    said = [*notes, *meter.lost(), *(f"{count} accepted tasks are not checked by {gate}" for gate, count in skipped)]
+    return StageSummary("verify", t, figures, columns=[ACCEPTED], costs=costs, notes=said)

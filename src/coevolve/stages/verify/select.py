@@ -77,12 +77,12 @@ def solved_kinds(tasks: Iterable[Task], attempts: Iterable[Attempt]) -> set[Kind
 def notes(judged: Sequence[Judged], keep: int, tools: int) -> list[str]:
     """What a person must know about a selection: the tasks that it left out as unsolved, and kept tasks that are alike.
 
-    ``tools`` is the number of tools of the environment. With a full quota, unsolved tasks are not missed.
+    ``tools`` is the number of tools of the environment. With half of the quota or more, unsolved tasks are not missed.
     """
     tasks = accepted(judged)
     hopeless = sum(gate.reason == UNSOLVED for one in judged for gate in one.verdict.gates)
     found = []
-    if hopeless and len(tasks) < keep:
+    if hopeless and len(tasks) < keep / 2:
         found.append(
             f"{len(tasks)} of at most {keep} tasks are kept: the policy solves none of {hopeless} others, and never "
             "solved a task with the same tools (verify.select.unsolved keeps them)"

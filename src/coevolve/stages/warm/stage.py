@@ -37,6 +37,7 @@ def main(params: Params) -> None:
     if config.steps == 0 and (params.own is None or config.until is None):
         shutil.copytree(Paths.base, Paths.policy(0))
         write_summary(StageSummary("warm", 0, {}))
+        print("nothing to do: warm.steps is 0")
         return
     environment = open_environment(params.environment)
     episodes = file_hash(Path(config.demonstrations)) if config.demonstrations else None
@@ -65,7 +66,7 @@ def main(params: Params) -> None:
             found += (
                 "; most groups of attempts will teach nothing: lower warm.until, or choose harder tasks (tasks.split)"
             )
-        notes.append(found)
+            notes.append(found)
         print(found)
     shutil.copytree(made / "policy", Paths.policy(0))
     write_summary(StageSummary("warm", 0, figures, costs=costs, notes=notes, arithmetic=in_effect().name))

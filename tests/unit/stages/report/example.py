@@ -66,7 +66,7 @@ SUMMARY = Summary(
     confidence=0.95,
     champion=Champion("test", 1, [Challenge(1, 0, 0.3, 0.1, 0.5, 0, True, "why <i>not</i>")]),
     budget={"gradient steps": 1000},
-    notes=["a note"],
+    notes=["a note", "another <b>note</b>"],
     policies=[
         {name: PanelMetrics(8, s, s - 0.1, s + 0.1, s, 2.0, 50.0, {"done": 8}) for name in PANELS} for s in (0.4, 0.7)
     ],

@@ -156,6 +156,24 @@ def test_tracker_gets_success_by_iteration_and_every_stages_figures(params: Para
     assert each[3]["validate/tasks"] == 9 and "signals/rare" not in each[3]
 
 
+def unread(count: int) -> str:
+    return f"{count} of 100 replies ({count}%) hold a call that cannot be read; the first: '<pay {count}'"
+
+
+def test_a_cause_is_noted_once_with_its_latest_numbers(params: Params, run: Path) -> None:
+    lost = "the environment failed in every episode of 2 tasks: a, b"
+    write_summary(StageSummary("indicators", 0, {}, notes=[unread(10), lost]))
+    write_summary(StageSummary("indicators", 1, {}, notes=[unread(11)]))
+    write_summary(StageSummary("evaluate", 0, {}, notes=[unread(6)]))
+    write_summary(StageSummary("evaluate", 3, {}, notes=[unread(9)]))
+    assert summed(params).notes == [
+        "Iteration 1: replies dropped: 2.",
+        f"Iteration 1 (also 0): {unread(11)}.",
+        f"Iteration 0: {lost}.",
+        f"Evaluation of policies/3 (also 0): {unread(9)}.",
+    ]
+
+
 def test_policy_that_solves_almost_nothing_is_noted(params: Params, run: Path) -> None:
     for t in range(4):
         found = read_json(Paths.evaluation(t) / "metrics.json")
@@ -182,7 +200,7 @@ def test_unknown_stage_is_shown_everywhere(params: Params, run: Path) -> None:
     assert text.splitlines()[1].split()[:3] == ["t", "pairs", "tasks"]
     assert [row[1] for row in lines_of(text)] == ["11", "11", "11", "-"]
     assert "Budget: 303 rehearsals, 60 gradient steps" in text
-    assert "Iteration 2: odd." in text
+    assert "Iteration 2 (also 0, 1): odd." in text
     study = Study(question="?", seeds=[0], panel="validation", against=[], arms={"arm": {}, "other": {}})
     runs = [
         result(study, ("arm", 0), made, {}, ""),

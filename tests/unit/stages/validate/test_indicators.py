@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from coevolve.core.outcomes import Outcome, unread
 from coevolve.core.records import Attempt, Gate, Verdict
 from coevolve.core.stage_summary import FAILURE_IDLE, FAILURE_SUCCESS
 from coevolve.core.statistics import evenness
@@ -122,6 +123,18 @@ def test_indicators_of_an_iteration_match_hand_computation() -> None:
     assert found["unreadable"] == pytest.approx(1 / 10)
     assert found["drift"] == pytest.approx(drift({"a": 1}, {"a": 1, "b": 1}))
     assert found["action_entropy"] == pytest.approx(evenness({"a": 3, "b": 1}, 4))
+
+
+def test_unreadable_replies_are_noted_only_if_there_are_many() -> None:
+    """Any agent errs now and then; a broken form of calls is another matter."""
+    wrong = [attempt(0, said="<pay>", tokens=5), attempt(0, said="<pay")]
+    assert notes([*wrong, attempt(1, tokens=34)], [], []) == []
+    assert notes([*wrong, attempt(1, tokens=33)], [], []) == [
+        "2 of 39 replies (5%) hold a call that cannot be read; the first: '<pay>'"
+    ]
+    played = [Outcome("validation", "t", "f", 0.0, False, "done", 20, 9, {}, one, "<pay>") for one in (1, 1)]
+    assert unread(played) == []
+    assert unread([*played, replace(played[0], turns=19)])[0].startswith("3 of 59 replies (5%)")
 
 
 def test_attempts_that_the_environment_failed_repeat_nothing() -> None:

@@ -1,4 +1,4 @@
-"""The rest of the report page as plain values: new tasks with their lineage, and warnings."""
+"""The rest of the report page as plain values: the kinds of signals, and new tasks with their lineage."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -56,13 +56,3 @@ def added(
         "origins": Counter(one["origin"] for one in new).most_common(),
         "shown": alternating(new, lambda one: one["origin"])[:NEW],
     }
-
-
-def warnings(summary: Summary) -> list[str]:
-    """The run's notes, and the accepted tasks that a gate could not check."""
-    return summary.notes + [
-        f"Iteration {stage.iteration}: {count} accepted tasks are {name}."
-        for stage in summary.stages
-        for name, count in stage.figures.items()
-        if name.startswith("not checked by ")
-    ]
