@@ -3,6 +3,7 @@
 import argparse
 import hashlib
 import json
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,6 @@ from rich.table import Table
 
 from coevolve.commands.options import FILE
 from coevolve.core.errors import CoevolveError, first_line
-from coevolve.core.hashing import policy_hash
 from coevolve.core.io import parse, parse_jsonl, write_text
 from coevolve.core.outcomes import OUTCOMES, Outcome
 from coevolve.core.paths import Paths
@@ -47,9 +47,13 @@ The command reads files from DVC's cache and checks nothing out.
   coevolve compare small large:2 --html report/compare.html
 """
 WORKSPACE = "workspace"
-LEGEND = "* the 95 % interval of the gain, paired by task, excludes zero; lost: the first policy solves the task, this one fails"
+LEGEND = (
+    "from, to: the 95 % interval of the gain, paired by task; *: it excludes zero; lost: the first policy solves the task, "
+    "this one fails"
+)
 SHOWN = 5  # lost tasks to name
 WORDS = 80  # characters of their instructions
+PAGE = 120  # columns of a page or a pipe
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
     sides = [_side(name) for name in args.sides] if args.sides else [_side("0"), _side(WORKSPACE)]
     if len(sides) < 2:
         sides.insert(0, _side("0"))
-    console = Console(record=args.html is not None, width=None if args.html is None else 120)
+    width = None if sys.stdout.isatty() and args.html is None else PAGE
+    console = Console(record=args.html is not None, highlight=False, width=width)
     for part in tables(sides):
         console.print(part)
     if args.html:
@@ -83,7 +88,8 @@ def _side(text: str) -> Side:
         if not 0 <= t <= last:
             raise CoevolveError(f"{text}: there is no policies/{t}; expected 0 to {last}")
         played = files.read_text(str(Paths.evaluation(t) / OUTCOMES))
-        if digest and digest != _hash(files, revision, Paths.policy(t)):
+        policy = _hash(files, Paths.policy(t))
+        if digest and digest != policy:
             raise CoevolveError(f"{text} was policies/{t} of an earlier run in {revision}, which is no longer here")
         params = read_yaml(files.read_text("params.yaml"), f"{text}: params.yaml")
         world = json.loads(files.read_text(str(Paths.environment)))["fingerprint"]
@@ -99,16 +105,14 @@ def _side(text: str) -> Side:
         ) from None
     took = seconds(revision).get(f"evaluate/{t}")
     outcomes = parse_jsonl(played, Outcome, text)
-    return Side(f"{revision}:{t}", t, params, summary, outcomes, took, _words(files, outcomes), world)
+    return Side(f"{revision}:{t}", t, params, summary, outcomes, took, _words(files, outcomes), world, policy)
 
 
-def _hash(files: Any, revision: str, policy: Path) -> str:
-    """The ``policy_hash`` of a policy. Of the files of a revision, DVC knows the hashes without fetching them."""
-    if revision == WORKSPACE:
-        return policy_hash(policy)
+def _hash(files: Any, policy: Path) -> str:
+    """The ``policy_hash`` of a policy. DVC knows the hashes of its files without reading or fetching them."""
     digest = hashlib.md5(usedforsecurity=False)
     for file in sorted(map(Path, files.find(str(policy)))):
-        digest.update(f"{file.relative_to(policy)}\0{files.info(str(file))['md5']}\n".encode())
+        digest.update(f"{file.relative_to(policy)}\0{files.info(str(file))['dvc_info']['md5']}\n".encode())
     return digest.hexdigest()
 
 
@@ -187,15 +191,17 @@ def _gains(base: Side, side: Side, lost: list[str]) -> Table:
     rows = []
     for gain in gains(base, side, config):
         difference = f"{gain.gain:+.3f}{'*' if gain.sure else ' '}"
-        interval = f"{gain.low:+.3f} to {gain.high:+.3f}"
+        interval = [f"{gain.low:+.3f}", f"{gain.high:+.3f}"]
         count = len(gain.regressions)
         success = [f"{gain.base:.3f}", f"{gain.challenger:.3f}"]
-        rows.append([gain.panel, *success, difference, interval, str(count), str(gain.tasks)])
+        rows.append([gain.panel, *success, difference, *interval, str(count), str(gain.tasks)])
         if count:
             more = f", among them {SHOWN}" if count > SHOWN else ""
             lost.append(f"{side.name} lost {count} task{'s' * (count > 1)} on {gain.panel}{more}:")
         for task in gain.regressions[:SHOWN]:
             lost.append(f"  {task}  {escape(one_line(words.get(task, ''), WORDS))}".rstrip())
     lost += partly(base, side)
-    columns = ["panel", base.name, side.name, "gain", "95 %", "lost", "tasks"]
+    if base.digest and base.digest == side.digest:
+        lost.append(f"{side.name} is the same policy as {base.name}, byte by byte, so equal evaluations gain 0")
+    columns = ["panel", base.name, side.name, "gain", "from", "to", "lost", "tasks"]
     return text_table(f"{side.name} against {base.name}", columns, rows)

@@ -20,7 +20,7 @@ class Side:
     """Policy ``t`` of a run: the run's ``params`` and ``summary``, the policy's outcomes, and the ``seconds`` of its evaluation here.
 
     ``words`` holds the instruction of each task of the panels, by id, if the run's panels are here. ``world`` is the fingerprint of
-    the environment.
+    the environment, ``digest`` the hash of the policy.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Side:
     seconds: float | None = None
     words: Mapping[str, str] = field(default_factory=dict)
     world: str = ""
+    digest: str = ""
 
     def solved(self, panel: str) -> dict[str, float]:
         """The success of each task of a panel: 1 or 0 if it was played once."""

@@ -88,15 +88,36 @@ def test_only_common_tasks_count_and_lost_ones_are_named() -> None:
     assert gains(side("a", {"x": True}), side("b", {"y": True}), CONFIG) == []
 
 
+def printed(width: int, *sides: Side) -> list[str]:
+    """The lines of a comparison in a terminal of ``width`` columns."""
+    console = Console(width=width)
+    with console.capture() as capture:
+        for part in tables(sides):
+            console.print(part)
+    return capture.get().splitlines()
+
+
+def test_every_panel_is_one_line_in_eighty_columns() -> None:
+    lost = {str(number): number % 2 > 0 for number in range(99)}
+    one = side("an-experiment-of-mine:3", dict.fromkeys(lost, True))
+    (row,) = (line for line in printed(80, one, side("another-experiment:12", lost)) if "-0." in line)
+    panel, base, other, gain, low, high, *counts = row.split()
+    assert (panel, base, other, gain, counts) == ("test", "1.000", "0.495", "-0.505*", ["50", "99"])
+    assert -0.65 < float(low) < -0.505 < float(high) < -0.35
+
+
+def test_two_policies_of_the_same_bytes_are_said_to_be_one() -> None:
+    won = {"x": True, "y": False}
+    one, same = (replace(side(name, won), digest="1f") for name in "ab")
+    assert "b is the same policy as a, byte by byte, so equal evaluations gain 0" in printed(120, one, same)
+    for other in (replace(same, digest="2e"), side("b", won)):
+        assert not any("byte" in line for line in printed(120, one, other))
+
+
 def test_instructions_of_lost_tasks_are_shown_as_plain_text() -> None:
     won = {str(number): True for number in range(7)}
     words = {"0": "add [bold]party[/bold]\non monday", "1": "x" * 200}
-    lost = tables([replace(side("a", won), words=words), side("b", dict.fromkeys(won, False))])
-    console = Console(width=200)
-    with console.capture() as capture:
-        for part in lost:
-            console.print(part)
-    lines = capture.get().splitlines()
+    lines = printed(200, replace(side("a", won), words=words), side("b", dict.fromkeys(won, False)))
     start = lines.index("b lost 7 tasks on test, among them 5:")
     assert lines[start + 1] == "  0  add [bold]party[/bold] on monday"
     assert lines[start + 2] == f"  1  {'x' * WORDS}" and lines[start + 3] == "  2"
