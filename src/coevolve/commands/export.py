@@ -28,6 +28,7 @@ from coevolve.lineage.schemas import schemas
 from coevolve.policies.config import PolicySection
 from coevolve.rollout import Limits
 from coevolve.stages.report.run_summary import SUMMARY, Summary, run_hash
+from coevolve.stages.report.tables import champion_line
 from coevolve.stages.schema import Params, load, plain, value
 from coevolve.stages.train.reference_tokens import offered, replayed
 
@@ -38,7 +39,8 @@ HELP = """
   coevolve export pairs --iteration 1 --out pairs    # preference pairs of a run that learns by dpo or sft
   coevolve export tasks --out tasks                  # the last dataset
   coevolve export environment --tasks accepted.jsonl --environment sql --out hard-sql   # a package for verifiers
-  coevolve export policy --iteration 3 --out model   # policies/3: its success and its training data
+  coevolve export policy --out model                 # the run's champion: its success and its training data
+  coevolve export policy --iteration 3 --out model   # policies/3
   coevolve export schemas --out schemas              # JSON schemas of all records and of params.yaml, without a run
 
 Run the command in a project after `dvc repro`. DIR must not exist. A card, README.md, describes each dataset or model.
@@ -57,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     kinds = ("sft", "pairs", "tasks", "environment", "policy", "schemas")
     add("kind", choices=kinds, help="the data to write: see below")
     add("--out", required=True, **DIR, help="a new folder")
-    add("--iteration", type=whole, metavar="T", help="number of the dataset or policy (default: the last)")
+    add("--iteration", type=whole, metavar="T", help="dataset or policy T (default: the last dataset, the champion)")
     add("--successes", **SWITCH, help="with sft: write the agent's successful episodes, not the references")
     add("--tasks", **FILE, help="with sft or environment: the tasks to write, such as accepted.jsonl")
     add("--environment", metavar="NAME", help="with --tasks: their environment (default: that of params.yaml)")
@@ -161,7 +163,7 @@ def _policy(out: Path, wanted: int | None, params: Params) -> str:
     if not SUMMARY.exists():
         raise CoevolveError(f"{SUMMARY}: no such file; run `dvc repro` first, which measures policies")
     summary = parse(Summary, read_json(SUMMARY), str(SUMMARY))
-    t = summary.last if wanted is None else wanted
+    t = summary.champion.policy if wanted is None else wanted
     if not 0 <= t <= summary.last:
         raise CoevolveError(f"--iteration {t}: there is no policies/{t}; expected 0 to {summary.last}")
     if reason := mixed() or _edited(params):
@@ -173,4 +175,4 @@ def _policy(out: Path, wanted: int | None, params: Params) -> str:
         write_text(folder / "README.md", card)
 
     once(out, copy)
-    return f"policies/{t} and README.md"
+    return f"policies/{t} and README.md\n{champion_line(summary)}"

@@ -21,8 +21,9 @@ def newest(project: Project) -> int:
 
 
 def test_run_is_exported_with_cards(project: Project, tmp_path: Path) -> None:
+    said = {}
     for kind in ("tasks", "policy", "sft"):
-        project.run("coevolve", "export", kind, "--out", str(tmp_path / kind))
+        said[kind] = project.run("coevolve", "export", kind, "--out", str(tmp_path / kind)).stdout
     head, _, text = (tmp_path / "tasks/README.md").read_text().removeprefix("---\n").partition("---\n")
     card = yaml.safe_load(head)
     assert card["license"] == "apache-2.0" and card["configs"][0]["data_files"] == "tasks.jsonl"
@@ -37,7 +38,9 @@ def test_run_is_exported_with_cards(project: Project, tmp_path: Path) -> None:
     assert f"{count} episodes in miniworld" in text and f"of dataset {t}" in text and "| complete_task | " in text
     model = (tmp_path / "policy/README.md").read_text()
     assert "Training data" in model and "| validation |" in model and "policies/0, hash" in model
-    weights = (project.folder / f"policies/{t}/model.safetensors").read_bytes()
+    best = read_run(project.folder).summary.champion.policy
+    assert f"policies/{best} and README.md\nChampion on validation: policies/{best}. " in said["policy"]
+    weights = (project.folder / f"policies/{best}/model.safetensors").read_bytes()
     assert (tmp_path / "policy/model.safetensors").read_bytes() == weights
 
 

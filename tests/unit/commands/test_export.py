@@ -1,6 +1,8 @@
 """`coevolve export sft --tasks` turns accepted tasks into training data outside a project."""
 
 import json
+import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -8,9 +10,14 @@ import pytest
 from coevolve.cli import parser
 from coevolve.commands import export
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import write_jsonl
+from coevolve.core.io import write_json, write_jsonl
+from coevolve.core.outcomes import PanelMetrics
+from coevolve.core.paths import Paths
 from coevolve.environments import registry
 from coevolve.environments.registry import make
+from coevolve.stages.report.run_summary import SUMMARY, Summary, run_hash
+from coevolve.tracking.champion import Challenge, Champion
+from tests import ROOT
 from tests.unit.environments.tracker import Tracker
 
 TASKS = list(make("miniworld").tasks("seed")[:5])
@@ -36,6 +43,24 @@ def test_export_writes_the_references_of_a_file_and_a_card(outside: Path) -> Non
         calls = [call["function"] for message in row["messages"] for call in message.get("tool_calls", ())]
         assert calls == [{"name": call.name, "arguments": call.arguments} for call in task.calls]
     assert "5 episodes in miniworld" in (outside / "out/README.md").read_text()
+
+
+@pytest.mark.parametrize(("words", "t"), [([], 1), (["--iteration", "2"], 2)])
+def test_champion_is_exported_unless_another_policy_is_named(
+    words: list[str], t: int, outside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(3):
+        write_jsonl(Paths.tasks(number), TASKS[: number + 1])
+        write_json(Paths.policy(number) / "config.json", {"number": number})
+    reason = "policies/1 stays, as policies/2 has no certain gain"
+    champion = Champion("validation", 1, [Challenge(2, 1, 0.0, -0.1, 0.1, 0, False, reason)])
+    panels = {"validation": PanelMetrics(8, 0.5, 0.4, 0.6, 0.5, 2.0, 50.0, {"done": 8})}
+    write_json(SUMMARY, asdict(Summary(run_hash(2), "miniworld", 0, 0.95, champion, {}, policies=[panels] * 3)))
+    shutil.copy(ROOT / "params.yaml", outside)
+    run("policy", *words)
+    assert json.loads((outside / "out/config.json").read_text()) == {"number": t}
+    assert f"# Policy {t} of a coevolve run" in (outside / "out/README.md").read_text()
+    assert capsys.readouterr().out == f"out: policies/{t} and README.md\nChampion on validation: policies/1. {reason}\n"
 
 
 @pytest.mark.parametrize(

@@ -23,20 +23,25 @@ def table(summary: Summary) -> str:
     text = io.StringIO()
     console = Console(file=text, width=sum(len(name) + 12 for name in columns), color_system=None)
     console.print(text_table(f"coevolve on {summary.environment}", columns, rows))
-    holder = summary.champion
     lines = [line.rstrip() for line in text.getvalue().splitlines() if line.strip()]
     lines += [
         "",
         "Row t: dataset t, the signals found while training on it, and the success of policy t on the frozen panels, "
         f"± half its {summary.confidence:.0%} interval",
-        f"Champion on {holder.panel}: policies/{holder.policy}. {holder.challenges[-1].reason}",
+        champion_line(summary),
         "Budget: " + ", ".join(f"{number(value)} {name}" for name, value in summary.budget.items()),
-        *summary.notes,
+        *(f"Note: {note}" for note in summary.notes),
         f"Run {summary.run}, computed by {summary.arithmetic}",
-        "See also: report/index.html, `coevolve ui` (MLflow), data/*/data_docs/index.html, "
-        "`dvc exp show --only-changed --drop '.*/.*'`",
+        "See also: report/index.html, `coevolve ui` (MLflow), "
+        "`dvc exp show --only-changed --drop '.*/.*' --keep 'success\\.'`",
     ]
     return "\n".join(lines)
+
+
+def champion_line(summary: Summary) -> str:
+    """The champion of the run, and why no later policy took its place."""
+    holder = summary.champion
+    return f"Champion on {holder.panel}: policies/{holder.policy}. {holder.challenges[-1].reason}"
 
 
 def number(value: Number | None) -> str:

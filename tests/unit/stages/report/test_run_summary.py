@@ -88,10 +88,10 @@ def test_table_has_a_row_for_every_policy(params: Params, run: Path) -> None:
     assert found[2][:6] == ["2", "6", "1", "5", "9", "7"]
     assert found[3][:6] == ["3", "9", "-", "-", "-", "-"]
     assert "Champion on validation: policies/1. policies/1 stays, as policies/3" in text
-    assert "Iteration 1: replies dropped: 2." in text
+    assert "Note: Iteration 1: replies dropped: 2." in text
     assert "Budget: 60 gradient steps, 30 endpoint replies, 4,110 endpoint prompt tokens, " in text
     assert "0.21 endpoint dollars, 512 evaluation episodes, 20,480 evaluation tokens" in text
-    assert "dvc exp show --only-changed" in text
+    assert "`dvc exp show --only-changed --drop '.*/.*' --keep 'success\\.'`" in text
 
 
 def test_summary_is_read_back_as_written(params: Params, run: Path) -> None:
