@@ -10,7 +10,7 @@ from coevolve.core.io import parse, read_jsonl_values, read_tasks, write_jsonl
 from coevolve.core.numeric_options import count, not_negative
 from coevolve.core.records import Signal
 from coevolve.stages.signals.config import Signals
-from coevolve.stages.signals.from_trajectories import stream
+from coevolve.stages.signals.from_trajectories import absences, stream
 from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.load import local_files
 from coevolve.stages.signals.strongest import first_requests, strongest, subject, table_lines
@@ -64,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"signals": {kind: counts[kind] for kind in args.kinds}, "strongest": rows}))
         return 0
     print(f"{args.out}: " + ", ".join(f"{counts[kind]} {kind}" for kind in args.kinds))
-    for line in table_lines(shown, words):
+    if absent := [kind for kind in args.kinds if not counts[kind]]:
+        print(*absences(args.trajectories, args.history, args.rare_threshold, absent), sep="\n")
+    for line in table_lines(shown, {task: f"{task}: {text}" for task, text in words.items()}):
         print(line)
     return 0

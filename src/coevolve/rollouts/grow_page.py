@@ -57,10 +57,12 @@ def page(folder: Path, environment: str, known: Sequence[Task], facts: Mapping[s
     signals = read_jsonl(folder / "signals.jsonl", Signal)
     words = {task.task_id: " / ".join(task.turns) for task in known}
     origins = {row["task_id"]: row for _, row in read_jsonl_objects(folder / "lineage.jsonl")}
+    skipped = sum(1 for _ in read_jsonl_objects(folder / "skipped.jsonl"))
     refusals = [(verdict, verdict.refusal) for verdict in verdicts if verdict.refusal is not None]
     view = {
         "environment": environment,
         "facts": facts,
+        "skipped": skipped,
         "kinds": Counter(signal.kind for signal in signals),
         "signals": [
             (signal, subject(signal, words), one_line(", ".join(signal.trajectory_ids[:4])))

@@ -1,6 +1,7 @@
 """Signals in the trajectories of any trainer: `coevolve signals`, and `coevolve.signals` in Python."""
 
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -8,14 +9,19 @@ from typing import Any
 
 from coevolve.core.io import write_jsonl
 from coevolve.core.records import Attempt, Signal
+from coevolve.core.success import is_success
 from coevolve.core.trajectories import Trajectory
 from coevolve.core.yaml_files import validated
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.load import COLUMNS, HISTORY, REQUIRED, REQUIRED_HISTORY, Source, check_rows
+from coevolve.stages.signals.rare import absence
 from coevolve.stages.signals.table import open_table
 
 DEFAULTS = Signals()
+SOLVED, FAILED = "every episode succeeds", "no episode succeeds"
+ONCE = "every task has one visit, which is its episodes in one step"
+ALONE = "no task has two episodes in one step"
 
 Record = Mapping[str, Any] | Trajectory | Attempt
 
@@ -52,6 +58,31 @@ def stream(
         past = None if history is None else _path(history, Path(folder) / "history.jsonl")
         with open_table(source, past) as table:
             yield from extract(table, table.last_iteration(), config)
+
+
+def absences(trajectories: Source, history: Path | None, rare_threshold: float, kinds: Sequence[str]) -> list[str]:
+    """Why ``kinds`` fire nowhere, as far as the data rule them out: a line for each reason, with the kinds that it concerns."""
+    with open_table(trajectories, history) as table:
+        visits = list(table.visits())
+        groups = [visit.attempt for visit in visits if visit.current]
+        solved = [visit.attempt.successes or is_success(visit.attempt.score) for visit in visits]
+        once = len({visit.attempt.task_id for visit in visits}) == len(visits)
+        rare = absence(table, rare_threshold)
+    # a kind has the first reason that holds
+    reasons = {
+        "forgetting": [(all(solved), SOLVED), (not any(solved), FAILED), (once, ONCE)],
+        "boundary": [
+            (all(group.successes == group.size for group in groups), SOLVED),
+            (not any(group.successes for group in groups), FAILED),
+            (all(group.size < 2 for group in groups), ALONE),
+        ],
+        "rare": [(True, rare)],
+    }
+    found: dict[str, list[str]] = defaultdict(list)
+    for kind in kinds:
+        for reason in [reason for holds, reason in reasons.get(kind, []) if holds][:1]:
+            found[reason].append(kind)
+    return [f"no {', '.join(names)}: {reason}" for reason, names in found.items()]
 
 
 def _source(trajectories: Source | Iterable[Record], file: Path) -> Source:

@@ -246,7 +246,8 @@ def check_rows(
             item = value.get(name)
             if item is None:
                 if name in required:
-                    raise CoevolveError(f"{where}: missing key {name}; expected at least {', '.join(required)}")
+                    way = "; read chats with `coevolve import messages` first" if "messages" in value else ""
+                    raise CoevolveError(f"{where}: missing key {name}; expected at least {', '.join(required)}{way}")
             elif not _fits(item, kind):
                 shape = "a list of {name, ok}" if kind == CALLS else kind.lower()
                 raise CoevolveError(f"{where}: {name}: expected {shape}, found {json.dumps(item)[:60]}; fix the line")

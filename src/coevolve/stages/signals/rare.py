@@ -43,8 +43,7 @@ def absence(table: Table, threshold: float) -> str:
     found = [table.patterns(order) for order in ORDERS]
     shares = [100 * count / sum(counts.values()) for counts in found for count in counts.values()]
     least = f"the smallest share of the {len(shares)} patterns is {min(shares, default=0):.1f} %"
-    why = f"{least}, and signals.rare_threshold is {threshold:g} %" if shares else "the agent made no valid call"
-    return f"no pattern of tools is rare: {why}"
+    return f"{least}, and signals.rare_threshold is {threshold:g} %" if shares else "the agent made no valid call"
 
 
 RARE = Kind(

@@ -32,7 +32,8 @@ def main(params: Params, t: int) -> None:
         check_start(t, fired.total(), attempts)
         write_jsonl(Paths.attempts(t + 1), attempts)
         mean = learnability(recorded({}, attempts))
-        notes = [absence(table, params.signals.rare_threshold)] if counts.get("rare") == 0 else []
+        why = absence(table, params.signals.rare_threshold)
+        notes = [f"no pattern of tools is rare: {why}"] if counts.get("rare") == 0 else []
         write_summary(StageSummary("signals", t, {**counts, LEARNABILITY: mean}, columns=list(counts), notes=notes))
 
 

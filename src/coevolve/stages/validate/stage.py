@@ -84,7 +84,7 @@ def main(params: Params, t: int) -> None:
     print(*(f"{one.state}: {one}" for one in past), *remarks, f"{Paths.indicators(t)}: {within}", sep="\n")
     if stop := validation.critical:
         raise CoevolveError(
-            f"iteration {t}: {stop}; the pipeline stops before it trains on this. Read data/{t} and {docs}/index.html, "
+            f"iteration {t}: {stop}; the pipeline stops before it trains on this. Read data/{t} and {folder}, "
             f"then fix the cause, or change validate.{stop.name}.critical in params.yaml"
         )
     write_jsonl(Paths.tasks(t + 1), validation.tasks)
