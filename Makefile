@@ -1,6 +1,7 @@
 # make repro   run the loop, then print a summary
-# make test    run the unit tests and one small run of the whole loop (three minutes on two quiet cores)
-# make test-all   run every test, with hosted environments, servers and a pretrained model (20 minutes)
+# make test    run the unit tests and one small run of the whole loop (3 to 9 minutes on two cores)
+# make test-all   run these, then `make test-more` (22 minutes)
+# make test-more   run the other tests, with hosted environments, servers and a pretrained model
 # make test-vllm   run the tests of vLLM's engine on this CPU, in an environment of their own (scratch/environments/vllm)
 # make ui      open MLflow on the project's runs (http://127.0.0.1:5000)
 # make bench   print the figures of docs/measured.md
@@ -44,7 +45,7 @@ BFCL := src/coevolve_environments/requirements/bfcl.txt
 
 VLLM := $(CURDIR)/scratch/environments/vllm
 
-.PHONY: environments repro test test-all test-vllm ui bench docs study lint lock install develop
+.PHONY: environments repro test test-all test-more test-vllm ui bench docs study lint lock install develop
 .DELETE_ON_ERROR:
 
 install: $(VENV)/.installed
@@ -69,15 +70,18 @@ repro: install
 	$(BIN)/dvc repro
 	@$(BIN)/coevolve summary
 
-PYTEST = $(BIN)/python -m pytest --no-loadscope-reorder --durations 25
+PYTEST = COEVOLVE_REQUIRE_BFCL=1 $(BIN)/python -m pytest --no-loadscope-reorder --durations 25
 
 test: develop
 	$(PYTEST) -n $(JOBS) tests/unit tests/smoke
 
-# All folders in one session, so that they share one run of the loop. One process more than for unit tests, because servers
-# and queues let a core wait
-test-all: develop environments $(VERIFIERS)/.installed models/smollm2/config.json
-	COEVOLVE_REQUIRE_BFCL=1 COEVOLVE_REQUIRE_SMOLLM2=1 $(PYTEST) -n $(shell expr $(JOBS) + 1) tests
+# One process more than for unit tests, because servers and queues let a core wait
+test-more: develop environments $(VERIFIERS)/.installed models/smollm2/config.json
+	COEVOLVE_REQUIRE_SMOLLM2=1 $(PYTEST) -n $(shell expr $(JOBS) + 1) tests/integration tests/docs
+
+test-all:
+	$(MAKE) test
+	$(MAKE) test-more
 
 test-vllm: $(VLLM)/.installed
 	PATH=$(VLLM)/bin:$$PATH $(VLLM)/bin/python -m pytest tests/integration/engine
