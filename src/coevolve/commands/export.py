@@ -66,16 +66,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.out.exists():
-        raise CoevolveError(f"--out {args.out}: already exists; name a new folder, or remove it")
-    if args.successes and args.kind != "sft":
-        raise CoevolveError("--successes: works only with sft")
-    if args.tasks and args.kind not in ("sft", "environment"):
-        raise CoevolveError("--tasks: works only with sft and environment")
-    if args.tasks and (args.successes or args.iteration is not None):
-        raise CoevolveError("--tasks: names all tasks; remove --successes and --iteration")
-    if args.environment and not args.tasks:
-        raise CoevolveError("--environment: works only with --tasks")
+    mistakes = {
+        f"--out {args.out}: already exists; name a new folder, or remove it": args.out.exists(),
+        "--successes: works only with sft": args.successes and args.kind != "sft",
+        "--tasks: works only with sft and environment": args.tasks and args.kind not in ("sft", "environment"),
+        "--tasks: names all tasks; remove --successes and --iteration": args.tasks
+        and (args.successes or args.iteration is not None),
+        "--environment: works only with --tasks": args.environment and not args.tasks,
+    }
+    for mistake, made in mistakes.items():
+        if made:
+            raise CoevolveError(mistake)
     if args.kind == "schemas":
         for name, schema in schemas().items():
             write_json(args.out / f"{name}.schema.json", schema)

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
 from coevolve.core.pass_at_k import several
 from coevolve.core.seeding import derive_seed
 from coevolve.core.statistics import Intervals, bootstrap
-from coevolve.core.trajectories import StopReason, unread_note
+from coevolve.core.trajectories import StopReason, Trajectory, unread_note
 
 OUTCOMES = "outcomes.jsonl"  # a file in evaluations/t, and an artifact of the tracked run behind a model version
 
@@ -28,6 +29,9 @@ class Outcome:
     checks: dict[str, bool]
     unread: int = 0  # replies with a call that could not be read
     unread_reply: str = ""  # the first of them
+
+
+Episode = TypeVar("Episode", Outcome, Trajectory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +88,12 @@ def unread(outcomes: Sequence[Outcome]) -> list[str]:
     return unread_note(sum(outcome.unread for outcome in outcomes), sum(outcome.turns for outcome in outcomes), first)
 
 
-def by_task(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
-    """The outcomes of each task, in their order."""
-    episodes: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        episodes.setdefault(outcome.task_id, []).append(outcome)
-    return episodes
+def by_task(episodes: Iterable[Episode]) -> dict[str, list[Episode]]:
+    """The episodes of each task, in their order."""
+    groups: dict[str, list[Episode]] = {}
+    for episode in episodes:
+        groups.setdefault(episode.task_id, []).append(episode)
+    return groups
 
 
 def solved(outcomes: Iterable[Outcome], panel: str) -> dict[str, float]:

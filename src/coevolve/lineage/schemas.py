@@ -34,17 +34,13 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 def _params() -> dict[str, Any]:
     """All sections, those of learners at the top, as params.yaml has them."""
-    schema = _schema(Params)
+    schema = Params.model_json_schema()
     del schema["properties"]["learners"]
     for name in LEARNERS.names():
-        section = _schema(config_of(name))
+        section = config_of(name).model_json_schema()
         schema["$defs"] |= section.pop("$defs", {})
         schema["properties"][name] = section
     return schema
-
-
-def _schema(section: type[BaseModel]) -> dict[str, Any]:
-    return section.model_json_schema(by_alias=True)
 
 
 def _tidy(value: Any, named: bool = False) -> Any:

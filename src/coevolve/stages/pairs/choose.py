@@ -9,6 +9,7 @@ from typing import Any
 
 from coevolve.core.expectations import Suites, Wanted, among, between, hashed, quarantined
 from coevolve.core.hashing import content_hash
+from coevolve.core.outcomes import by_task
 from coevolve.core.records import Pair
 from coevolve.core.seeding import rng_for
 from coevolve.core.success import is_success
@@ -134,14 +135,6 @@ def distinct(episodes: Iterable[Trajectory]) -> dict[str, Trajectory]:
     for episode in episodes:
         by_calls.setdefault(content_hash([[call.name, call.arguments] for call in episode.calls]), episode)
     return by_calls
-
-
-def by_task(episodes: Iterable[Trajectory]) -> dict[str, list[Trajectory]]:
-    """The episodes of each task, in their order."""
-    groups: dict[str, list[Trajectory]] = {}
-    for episode in episodes:
-        groups.setdefault(episode.task_id, []).append(episode)
-    return groups
 
 
 def _failures(

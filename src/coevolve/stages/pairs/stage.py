@@ -10,7 +10,7 @@ the last complete step.
 
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from coevolve.core.arithmetic import in_effect
 from coevolve.core.attempts import read_visits
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_tasks, write_jsonl
+from coevolve.core.outcomes import by_task
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.records import Pair
@@ -39,7 +40,7 @@ from coevolve.environments.fingerprint import open_environment
 from coevolve.policies import adapted
 from coevolve.policies.loading import playing, prepare_players
 from coevolve.rollout import Limits
-from coevolve.stages.pairs.choose import by_task, check, choose, distinct
+from coevolve.stages.pairs.choose import check, choose, distinct
 from coevolve.stages.pairs.closeness import Failure, closeness, failures, ranked
 from coevolve.stages.pairs.config import Pairs
 from coevolve.stages.pairs.failure_agent import Evolved, Rival, begun, evolve
@@ -154,8 +155,8 @@ def summary(t: int, result: Made, arithmetic: str) -> StageSummary:
         **{f"pairs: {kind}": count for kind, count in sorted(kinds.items())},
         "pairs in quarantine": len(result.quarantine),
         "tasks without a pair": len(tasks - {pair.task_id for pair in pairs}),
-        CLOSE: _closeness(failures),
-        IDLE: _idle(failures),
+        CLOSE: _mean(map(closeness, failures)),
+        IDLE: _mean(failure.idle for failure in failures),
     }
     costs: list[str] = []
     notes: list[str] = []
@@ -171,15 +172,14 @@ def _failure_agent(evolved: Evolved, hard: Sequence[Trajectory]) -> Figures:
     """Figures of the failure agent; None if there are no episodes to measure."""
     failed = [episode for episode in evolved.after if episode.trajectory_id in evolved.failures]
     failures = [evolved.failures[episode.trajectory_id] for episode in failed]
-    successes = [is_success(episode.score) for episode in evolved.after if episode.counts]
     last = evolved.figures[-1] if evolved.figures else {}
     return {
         "pairs of failures": len(evolved.pairs),
         "hard negatives": len(hard),
-        HARD: _closeness([evolved.failures[episode.trajectory_id] for episode in hard]),
-        THEIRS: _closeness(failures),
-        FAILURE_IDLE: _idle(failures),
-        FAILURE_SUCCESS: fmean(successes) if successes else None,
+        HARD: _mean(closeness(evolved.failures[episode.trajectory_id]) for episode in hard),
+        THEIRS: _mean(map(closeness, failures)),
+        FAILURE_IDLE: _mean(failure.idle for failure in failures),
+        FAILURE_SUCCESS: _mean(is_success(episode.score) for episode in evolved.after if episode.counts),
         FAILURE_DISTINCT: sum(map(len, map(distinct, by_task(failed).values()))) / len(failed) if failed else None,
         **{f"failure agent {name}": last.get(name) for name in LEARNED},
         EPISODES: len(evolved.before) + len(evolved.after),
@@ -187,12 +187,9 @@ def _failure_agent(evolved: Evolved, hard: Sequence[Trajectory]) -> Figures:
     }
 
 
-def _closeness(failures: Sequence[Failure]) -> float | None:
-    return fmean(map(closeness, failures)) if failures else None
-
-
-def _idle(failures: Sequence[Failure]) -> float | None:
-    return fmean(failure.idle for failure in failures) if failures else None
+def _mean(values: Iterable[float]) -> float | None:
+    listed = list(values)
+    return fmean(listed) if listed else None
 
 
 def _track(params: Params, t: int, result: Made, summary: StageSummary) -> None:

@@ -20,8 +20,6 @@ from coevolve.stages.signals.table import open_table
 
 DEFAULTS = Signals()
 SOLVED, FAILED = "every episode succeeds", "no episode succeeds"
-ONCE = "every task has one visit, which is its episodes in one step"
-ALONE = "no task has two episodes in one step"
 
 Record = Mapping[str, Any] | Trajectory | Attempt
 
@@ -70,11 +68,15 @@ def absences(trajectories: Source, history: Path | None, rare_threshold: float, 
         rare = absence(table, rare_threshold)
     # a kind has the first reason that holds
     reasons = {
-        "forgetting": [(all(solved), SOLVED), (not any(solved), FAILED), (once, ONCE)],
+        "forgetting": [
+            (all(solved), SOLVED),
+            (not any(solved), FAILED),
+            (once, "every task has one visit, which is its episodes in one step"),
+        ],
         "boundary": [
             (all(group.successes == group.size for group in groups), SOLVED),
             (not any(group.successes for group in groups), FAILED),
-            (all(group.size < 2 for group in groups), ALONE),
+            (all(group.size < 2 for group in groups), "no task has two episodes in one step"),
         ],
         "rare": [(True, rare)],
     }

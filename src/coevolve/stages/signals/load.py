@@ -14,6 +14,7 @@ optionally ``size`` and ``successes``.
 
 import json
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from glob import glob
@@ -148,10 +149,6 @@ def load_episodes(connection: "duckdb.DuckDBPyConnection", files: Files) -> None
 
 def load_history(connection: "duckdb.DuckDBPyConnection", path: Path | None) -> None:
     """Make the table ``history``; empty without a file."""
-    if path is None:
-        types = ", ".join(f"{name} {kind}" for name, kind in HISTORY.items())
-        connection.execute(f"CREATE TABLE history ({types})")
-        return
     query = f"""
         SELECT * REPLACE (
             {_whole("iteration")} AS iteration, {_whole("step")} AS step,
@@ -159,7 +156,7 @@ def load_history(connection: "duckdb.DuckDBPyConnection", path: Path | None) -> 
         )
         FROM {_json_source(HISTORY)}
     """
-    _create(connection, "history", query, Files([str(path)]), HISTORY, REQUIRED_HISTORY)
+    _create(connection, "history", query, Files([str(path or os.devnull)]), HISTORY, REQUIRED_HISTORY)
 
 
 def _whole(name: str) -> str:

@@ -4,11 +4,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from heapq import nsmallest
 
-from coevolve.core.io import decode
 from coevolve.core.records import Signal
 from coevolve.core.untrusted import one_line
 
 SHOWN = 10
+FIRST_REQUESTS = """
+    SELECT task_id, any_value(list_filter(
+        try_cast(try_cast(messages AS JSON) AS JSON[]),
+        lambda message: message->>'$.role' = 'user' AND json_type(message, '$.content') = 'VARCHAR'
+    )[1]->>'$.content')
+    FROM read_parquet($file) WHERE list_contains($tasks, task_id) GROUP BY task_id
+"""  # messages are JSON text or a list of structs
 
 
 def strongest(signals: Iterable[Signal], count: int = SHOWN) -> list[Signal]:
@@ -33,21 +39,8 @@ def first_requests(files: Iterable[str], task_ids: Iterable[str]) -> dict[str, s
     import duckdb
 
     words: dict[str, str] = {}
-    query = "SELECT task_id, any_value(messages) FROM read_parquet($file) WHERE list_contains($tasks, task_id) GROUP BY task_id"
     for file in files:
         with suppress(duckdb.Error):  # JSONL, or Parquet without messages
-            rows = duckdb.execute(query, {"file": file, "tasks": list(task_ids)}).fetchall()
-            words = {task: request for task, messages in rows if (request := _first(messages))} | words
+            rows = duckdb.execute(FIRST_REQUESTS, {"file": file, "tasks": list(task_ids)}).fetchall()
+            words = {task: request for task, request in rows if request} | words
     return words
-
-
-def _first(messages: object) -> str:
-    """The first message of the user; empty if there is none."""
-    try:
-        value = decode(messages) if isinstance(messages, str) else messages
-    except ValueError:
-        return ""
-    for message in value if isinstance(value, list) else []:
-        if isinstance(message, dict) and message.get("role") == "user" and isinstance(message.get("content"), str):
-            return str(message["content"])
-    return ""
