@@ -62,9 +62,11 @@ class RolloutAccount:
             for reason, (count, first) in sorted(self.reasons.items())[:MOST]
         ]
         lines += [f"{text}: {count}" for text, count in remarks.items()]
+        refusals, first = self.notes.get(REFUSED, (0, ""))
         if self.kept:
-            lines.append(f"{self.calls} calls, {self.notes.get(REFUSED, (0,))[0]} of them refused")
-        return [*lines, *(f"{text}: {count} (first: {first})" for text, (count, first) in self.notes.items())]
+            lines.append(f"{self.calls} calls, {refusals} of them refused{f' (first: {first})' if refusals else ''}")
+        others = {text: note for text, note in self.notes.items() if text != REFUSED}
+        return [*lines, *(f"{text}: {count} (first: {first})" for text, (count, first) in others.items())]
 
 
 def trajectories(

@@ -1,5 +1,6 @@
 """`coevolve grow` turns rollouts of a trainer into verified tasks, in an empty folder and without DVC."""
 
+import html
 import json
 import shutil
 from dataclasses import replace
@@ -62,6 +63,8 @@ def test_page_shows_the_tasks_and_needs_no_network(grown: Grown) -> None:
     page = (grown.folder / "index.html").read_text()
     assert all(task.task_id in page for task in grown.tasks)
     assert "http" not in page.replace("http-equiv", "") and "<script" not in page
+    assert all(f"<li>{html.escape(note, quote=False)}</li>" in page for note in grown.notes)
+    assert 'class="note"' not in page, "facts are no warnings"
     assert (grown.folder / "validation/quarantine.jsonl").exists() and (grown.folder / "data_docs/index.html").exists()
 
 

@@ -35,6 +35,7 @@ def main(params: Params, t: int) -> None:
         why = absence(table, params.signals.rare_threshold)
         notes = [f"no pattern of tools is rare: {why}"] if counts.get("rare") == 0 else []
         write_summary(StageSummary("signals", t, {**counts, LEARNABILITY: mean}, columns=list(counts), notes=notes))
+    print(f"{Paths.signals(t)}: " + ", ".join(f"{count} {kind}" for kind, count in counts.items()))
 
 
 def check_start(t: int, signals: int, attempts: Sequence[Attempt]) -> None:
