@@ -52,7 +52,9 @@ def test_tutorial_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.Mo
             smaller(folder / "first")
     ran = outputs["dvc repro"]
     assert re.search(r"^train/0$|^train/0, which took", ran, re.MULTILINE), "a stage prints its name"
-    assert "policies/1 solves: validation" in ran
+    assert "policies/1 solves: validation" in ran and "WARNING" not in ran
+    (shown,) = (text for command, text in outputs.items() if command.startswith("dvc exp show"))
+    assert "success.validation" in shown and "[shorter]" in shown
     assert "coevolve on miniworld" in outputs["coevolve summary"]
     again = subprocess.run("dvc repro", shell=True, cwd=tmp_path / "first", capture_output=True, text=True).stdout
     assert re.findall(r"Running stage '(.*)'", again) == ["code"], "a second run does nothing"
