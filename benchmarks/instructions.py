@@ -73,8 +73,10 @@ def new_tasks(environment: Environment) -> list[Task]:
     panels = {name: environment.tasks(name) for name in environment.panels}
     with TemporaryDirectory() as folder, metered(params.endpoint, False, Path(folder), None) as meter:
         planned = plan(environment, known, [], [], [], config, 0, SEED)
-        found, _ = carry_out(planned, config, params.policy, meter, lambda count: None)
-        candidates = candidates_of(environment, known, found, Synthesize(), CANDIDATES, SEED, meter, lambda count: None)
+        found, _, _ = carry_out(planned, config, params.policy, meter, lambda count: None)
+        candidates, _ = candidates_of(
+            environment, known, found, Synthesize(), CANDIDATES, SEED, meter, lambda count: None
+        )
         file = Path(folder) / "candidates.jsonl"
         write_jsonl(file, candidates)
         return accepted(verify(environment.name, read_lines(file), Library(known, panels, 0.9), words="values"))

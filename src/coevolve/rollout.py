@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from coevolve.core.calls import misfit, writable
-from coevolve.core.concurrency import Threads, in_order
+from coevolve.core.concurrency import OwnThread, Threads, in_order
 from coevolve.core.deadline import Deadline
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
+from coevolve.core.interruptions import named
 from coevolve.core.processes import WorkerLost
 from coevolve.core.task import CallOutcome, Score, Task
 from coevolve.core.trajectories import UNREAD, StopReason, Trajectory
@@ -84,9 +85,9 @@ def rollout(
 ) -> list[Episode]:
     """Play one episode for each request and return the episodes in order.
 
-    Each replica plays one batch at a time, and ``workers`` sessions step concurrently. The environment's ``capacity``
-    limits how many episodes run at once. ``rollout`` calls ``progress`` with the number of episodes that have just
-    ended, and ``done`` with the number and the episodes of each finished batch of ``in_batches``.
+    Each replica plays one batch at a time, and ``workers`` sessions step concurrently, each in a thread of its own. The
+    environment's ``capacity`` limits how many episodes run at once. ``rollout`` calls ``progress`` with the number of
+    episodes that have just ended, and ``done`` with the number and the episodes of each finished batch of ``in_batches``.
 
     A failure after a call ends its episode as ``BROKEN``, which scores 0, unless ``blameless`` excuses the agent. Then, and
     before the first call, it ends as ``ENVIRONMENT_FAILED``: ``scored`` leaves such episodes out of statistics. A call that
@@ -104,14 +105,16 @@ def rollout(
 
     def play(policy: Policy, numbered: tuple[int, Sequence[RolloutRequest]]) -> list[Episode]:
         number, batch = numbered
-        running = [_Running(request, environment, limits) for request in batch]
+        running = [_Running(request, environment, limits, threads.take()) for request in batch]
         try:
-            _play_batch(policy, running, threads, ended)
+            _play_batch(policy, running, ended)
         except WorkerLost:  # another replica plays the batch from the start
             ended(-sum(episode.stop is not None for episode in running))
-            for episode in running:
-                episode.close()
+            _concurrently([(episode, episode.close) for episode in running])
             raise
+        finally:
+            for episode in running:
+                threads.give(episode.thread)
         episodes = [episode.episode() for episode in running]
         if done:
             done(number, episodes)
@@ -155,8 +158,8 @@ def _shared(
         raise
 
 
-def _play_batch(policy: Policy, running: Sequence["_Running"], threads: Threads, ended: Callable[[int], None]) -> None:
-    _concurrently(threads, [(episode, episode.start) for episode in running])
+def _play_batch(policy: Policy, running: Sequence["_Running"], ended: Callable[[int], None]) -> None:
+    _concurrently([(episode, episode.start) for episode in running])
     alive = [episode for episode in running if episode.stop is None]
     ended(len(running) - len(alive))
     for number, episode in enumerate(alive):
@@ -165,20 +168,20 @@ def _play_batch(policy: Policy, running: Sequence["_Running"], threads: Threads,
     while alive:
         replies = policy.act([episode.conversation for episode in alive])
         pairs = zip(alive, replies, strict=True)
-        _concurrently(threads, [(episode, partial(episode.take, reply)) for episode, reply in pairs])
+        _concurrently([(episode, partial(episode.take, reply)) for episode, reply in pairs])
         broken = [episode for episode in alive if episode.stop is None and episode.error is not None]
-        _concurrently(threads, [(episode, episode.judge) for episode in broken])
+        _concurrently([(episode, episode.judge) for episode in broken])
         left = [episode for episode in alive if episode.stop is None]
         ended(len(alive) - len(left))
         alive = left
 
 
-def _concurrently(threads: Threads, jobs: Sequence[tuple["_Running", Callable[[], None]]]) -> None:
-    """Run the jobs. If no job ends for ``max_seconds`` of running time, give up the running jobs.
+def _concurrently(jobs: Sequence[tuple["_Running", Callable[[], None]]]) -> None:
+    """Run the jobs, each in the thread of its episode. If none ends for ``max_seconds`` of running time, give up those that run.
 
-    A job that waits for a thread or for another job is not given up before the job that it waits for.
+    A job that waits for its turn or for another job is not given up before the job that it waits for.
     """
-    waiting = {threads.submit(job): episode for episode, job in jobs}
+    waiting = {episode.thread.submit(job): episode for episode, job in jobs}
     deadline = Deadline(jobs[0][0].limits.max_seconds if jobs else 0.0)
     while waiting:
         tick = deadline.tick()
@@ -188,7 +191,7 @@ def _concurrently(threads: Threads, jobs: Sequence[tuple["_Running", Callable[[]
             future.result()
         for future in stuck:
             waiting[future].abandon()
-        threads.replace(len(stuck))
+            waiting[future].thread.give_up()
         if ended or not tick:
             deadline.restart()
         over = {*ended, *stuck}
@@ -197,11 +200,15 @@ def _concurrently(threads: Threads, jobs: Sequence[tuple["_Running", Callable[[]
 
 @dataclass(slots=True)
 class _Running:
-    """An episode in progress. Its methods never raise: a failure becomes a stop reason that says who caused it."""
+    """An episode in progress. Its methods never raise: a failure becomes a stop reason that says who caused it.
+
+    Only jobs of its ``thread`` use the session, from ``open`` to ``close``.
+    """
 
     request: RolloutRequest
     environment: Environment
     limits: Limits
+    thread: OwnThread
     session: Session | None = None
     stop: StopReason | None = None
     score: Score = field(default_factory=lambda: Score(0.0))
@@ -272,6 +279,9 @@ class _Running:
 
     def abandon(self) -> None:
         """End the episode although its job still runs. The agent is to blame, unless no session started."""
+        self._abandoned = True
+        if self.stop is not None:
+            return  # only ``close`` does not end
         message = f"no answer within {self.limits.max_seconds:g} s"
         if self.error is not None:
             self.stop, self.failure = StopReason.ENVIRONMENT_FAILED, FailureReason.GONE
@@ -280,9 +290,8 @@ class _Running:
         else:
             self.stop, self.failure = StopReason.ENVIRONMENT_FAILED, FailureReason.START
         message = f"{self.stop.replace('_', ' ')}: {message}"
-        self._hear("tool", message)
+        self.conversation.messages.append({"role": "tool", "content": message})
         self.ended = time.monotonic()
-        self._abandoned = True
         print(f"task {self.request.task.task_id}: {message}", file=sys.stderr)
 
     def _execute(self, reply: Reply) -> bool:
@@ -319,23 +328,22 @@ class _Running:
             score = self.session.score()
             if not math.isfinite(score.reward):
                 raise ValueError(f"the reward is {score.reward}, expected a number from 0 to 1")
-            self.score = score
+            self.score, self.stop, self.ended = score, reason, time.monotonic()
             self.close()
-            self.stop, self.ended = reason, time.monotonic()
 
     def fail(self, error: BaseException, failure: FailureReason | None) -> None:
         """End the episode with the ``error`` of its session. Without a ``failure`` of the environment, the agent is to blame."""
         if not self._abandoned:
             reason = StopReason.ENVIRONMENT_FAILED if failure else StopReason.BROKEN
-            self._hear("tool", f"{reason.replace('_', ' ')}: {type(error).__name__}: {str(error)[:ERROR_CHARACTERS]}")
-            self.close()
+            self._hear("tool", f"{reason.replace('_', ' ')}: {named(error)[:ERROR_CHARACTERS]}")
             self.stop, self.failure, self.ended = reason, failure, time.monotonic()
+            self.close()
 
     def close(self) -> None:
         """Close the session. An error while closing does not change the episode."""
         session, self.session = self.session, None
         if session is not None:
-            with suppress(Exception):
+            with suppress(Exception, SystemExit):
                 session.close()
 
     def episode(self) -> Episode:

@@ -4,7 +4,6 @@ import argparse
 import shutil
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -16,6 +15,7 @@ from coevolve.core.arithmetic import in_effect
 from coevolve.core.code_closure import code_of
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
+from coevolve.core.interruptions import interrupted, serious
 from coevolve.core.io import write_jsonl
 from coevolve.core.numeric_options import count, not_negative, positive, whole
 from coevolve.core.outcomes import Outcome, by_task, passes, unread
@@ -23,9 +23,9 @@ from coevolve.core.pass_at_k import depths
 from coevolve.core.scratch import claim, scratch
 from coevolve.core.statistics import bootstrap
 from coevolve.core.task import Task
-from coevolve.core.terminal import plain
+from coevolve.core.terminal import apart, plain
 from coevolve.core.text_table import text_table
-from coevolve.core.trajectories import StopReason
+from coevolve.core.trajectories import End
 from coevolve.core.yaml_files import validated
 from coevolve.endpoint.client import Endpoint, open_endpoint
 from coevolve.endpoint.config import EndpointSection
@@ -39,7 +39,7 @@ from coevolve.policies.replicas import Replicas
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.config import Evaluate
-from coevolve.stages.evaluate.evaluation import evaluate, left_out
+from coevolve.stages.evaluate.evaluation import evaluate
 
 HELP = """
   coevolve evaluate --environment bfcl --policy policies/base --split test
@@ -111,11 +111,12 @@ def run(args: argparse.Namespace) -> int:
     chosen = {name: getattr(args, name) for name in ("tasks", "samples", "temperature")}
     config = Evaluate(panels=None, bootstrap=2000, confidence=0.95, **chosen)
     limits = Limits(args.max_turns, args.episode_tokens, args.reply_tokens, args.max_seconds)
-    failed: Counter[str] = Counter()
+    ends: list[End] = []
     began = time.monotonic()
     with _kept(args, environment, splits) as kept:
         with _opened(args, environment) as (policy, endpoint):
-            outcomes = evaluate(policy, environment, splits, limits, config, args.seed, kept, failed)
+            with apart("stdout") as said:
+                outcomes = evaluate(policy, environment, splits, limits, config, args.seed, kept, ends)
             if endpoint and not endpoint.spend.answered and (reasons := getattr(policy, "failures", [])):
                 raise CoevolveError(f"no request got a reply: {plain(reasons[0])}")
         if kept:
@@ -123,28 +124,42 @@ def run(args: argparse.Namespace) -> int:
     seconds = time.monotonic() - began
     if args.out:
         write_jsonl(args.out, outcomes)
-    played = sum(min(len(tasks), args.tasks) for tasks in splits.values()) * args.samples
-    print(f"{args.environment} ({environment.fingerprint}), policy {args.policy}")
+    urgent, notes = interrupted(ends), [*map(plain, unread(outcomes)), *said]
+    if not serious(ends):
+        urgent, notes = [], [*urgent, *notes]
+    print("\n".join([f"{args.environment} ({environment.fingerprint}), policy {args.policy}", *urgent]))
     for split, tasks in splits.items():
         ours = [one for one in outcomes if one.panel == split]
         show(split, ours, quarantined(environment, tasks), config, args.seed)
         groups = {task.task_id: environment.scenario(task) for task in tasks}
         if len(set(groups.values())) < len(groups):
             print(f"share of scenarios in which every task succeeds: {_scenarios(ours, groups):.3f}")
-    print(costs(outcomes, seconds, endpoint.spend.cost if endpoint else 0.0))
-    if len(outcomes) < played:
-        print(left_out(played - len(outcomes), played, failed))
-    if late := sum(outcome.stop_reason == StopReason.TIMEOUT for outcome in outcomes):
-        print(f"{late} episodes ended as {StopReason.TIMEOUT}: a call did not end within --max-seconds")
-    for note in unread(outcomes):
-        print(plain(note))
-    if failures := getattr(policy, "failures", []):
-        print(
-            f"{len(failures)} requests got no reply, which ended their episodes; the first reason: {plain(failures[0])}"
-        )
+    print("\n".join([costs(outcomes, seconds, endpoint.spend.cost if endpoint else 0.0), *notes]))
+    if long := [reason for reason in getattr(policy, "failures", []) if reason.startswith("context too long")]:
+        print(f"{len(long)} requests got no reply, which ended their episodes; the first reason: {plain(long[0])}")
     if left := getattr(policy, "exhausted", 0):
         print(f"{left} episodes ended because the budget was used up: the figures above are too low")
+    if args.policy == "reference":
+        _check_references(environment, splits, outcomes, ends)
     return 0
+
+
+def _check_references(
+    environment: Environment, splits: Mapping[str, Sequence[Task]], outcomes: Sequence[Outcome], ends: Sequence[End]
+) -> None:
+    """Raise a CoevolveError if a reference does not succeed, although its task is not in quarantine."""
+    bad = {name for tasks in splits.values() for name in quarantined(environment, tasks)}
+    failed = [one for one in outcomes if not one.success and one.task_id not in bad]
+    if failed:
+        first = failed[0]
+        why = first.cause or ", ".join(name for name, passed in first.checks.items() if not passed)
+        raise CoevolveError(
+            f"{len(failed)} of {len(ends)} references do not succeed; the first is task {first.task_id} of "
+            f"{first.panel}, which fails {why or f'with the reward {first.score:g}'}; repair the reference or the "
+            "checker, or put the item into `quarantine`"
+        )
+    if len(outcomes) < len(ends):
+        raise CoevolveError("not all references could be played: see above")
 
 
 @contextmanager

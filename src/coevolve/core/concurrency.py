@@ -1,9 +1,10 @@
 """Work on many items at the same time, with results in order."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from queue import Empty, SimpleQueue
+from functools import partial
+from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TypeVar
 
@@ -24,50 +25,88 @@ def in_order(action: Callable[[Item], Result], items: Sequence[Item], concurrenc
 
 
 class Threads:
-    """Threads that run jobs, at most ``count`` at the same time. A job that never ends does not keep the process alive.
+    """Threads that each run their own jobs in order, together at most ``count`` jobs at the same time.
 
-    An executor's threads would keep it alive: the interpreter waits for them when it exits.
+    A job that never ends does not keep the process alive. An executor could give a job to any of its threads, and the
+    interpreter would wait for them when it exits.
     """
 
     def __init__(self, count: int, name: str) -> None:
         self._name = name
-        self._jobs: SimpleQueue[tuple[Future[None], Callable[[], None]] | None] = SimpleQueue()
         self._lock = Lock()
-        self._started, self._left = 0, count  # threads that run, and threads that may still start
+        self._free = count
+        self._waiting: deque[Callable[[], None]] = deque()  # each starts a job
+        self._idle: list[OwnThread] = []
 
-    def submit(self, job: Callable[[], None]) -> Future[None]:
-        future: Future[None] = Future()
-        self._jobs.put((future, job))
-        self._start(1)
-        return future
-
-    def replace(self, lost: int) -> None:
-        """Start new threads for ``lost`` threads whose jobs do not end."""
+    def take(self) -> "OwnThread":
+        """A thread for one user, who returns it by ``give``."""
         with self._lock:
-            self._left += lost
-        self._start(lost)
+            return self._idle.pop() if self._idle else OwnThread(self, self._name)
+
+    def give(self, thread: "OwnThread") -> None:
+        """Take ``thread`` back. If its job does not end, no one gets it again."""
+        if thread.given_up:
+            thread.end()
+        else:
+            self._idle.append(thread)
 
     def close(self) -> None:
-        """Start no further job. Every thread ends after its current job."""
-        with suppress(Empty):
-            while True:
-                self._jobs.get_nowait()
-        for _ in range(self._started):
-            self._jobs.put(None)
+        """End all threads that were given back, each after its current job."""
+        for thread in self._idle:
+            thread.end()
 
-    def _start(self, wanted: int) -> None:
+    def enter(self, start: Callable[[], None]) -> None:
+        """Call ``start`` as soon as fewer than ``count`` jobs run."""
         with self._lock:
-            starting = min(wanted, self._left)
-            self._left -= starting
-            self._started += starting
-        for _ in range(starting):
-            Thread(target=self._work, name=self._name, daemon=True).start()
+            if not self._free:
+                self._waiting.append(start)
+                return
+            self._free -= 1
+        start()
+
+    def leave(self) -> None:
+        """A job has ended, or never ends and is given up."""
+        with self._lock:
+            if not self._waiting:
+                self._free += 1
+                return
+            start = self._waiting.popleft()
+        start()
+
+
+class OwnThread:
+    """One of ``Threads``."""
+
+    def __init__(self, threads: Threads, name: str) -> None:
+        self._threads = threads
+        self.given_up = False
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        Thread(target=self._work, name=name, daemon=True).start()
+
+    def submit(self, job: Callable[[], Result]) -> "Future[Result]":
+        future: Future[Result] = Future()
+        self._threads.enter(partial(self._jobs.put, partial(_run, future, job)))
+        return future
+
+    def give_up(self) -> None:
+        """Let another thread's job run in place of the current one, which does not end."""
+        self.given_up = True
+        self._threads.leave()
+
+    def end(self) -> None:
+        """Start no further job."""
+        self._jobs.put(None)
 
     def _work(self) -> None:
-        while (item := self._jobs.get()) is not None:
-            future, job = item
-            try:
-                future.set_running_or_notify_cancel()
-                future.set_result(job())
-            except BaseException as error:
-                future.set_exception(error)
+        while (job := self._jobs.get()) is not None:
+            job()
+            if not self.given_up:
+                self._threads.leave()
+
+
+def _run(future: "Future[Result]", job: Callable[[], Result]) -> None:
+    future.set_running_or_notify_cancel()
+    try:
+        future.set_result(job())
+    except BaseException as error:
+        future.set_exception(error)

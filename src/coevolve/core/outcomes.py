@@ -29,6 +29,7 @@ class Outcome:
     checks: dict[str, bool]
     unread: int = 0  # replies with a call that could not be read
     unread_reply: str = ""  # the first of them
+    cause: str = ""  # of the episode's interruption
 
 
 Episode = TypeVar("Episode", Outcome, Trajectory)

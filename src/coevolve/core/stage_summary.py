@@ -1,12 +1,11 @@
 """The summary that every stage writes: figures by name, and where to show them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from coevolve.core.io import write_json
 from coevolve.core.paths import Paths
 from coevolve.core.task import SCHEMA_VERSION
-from coevolve.core.trajectories import StopReason
 
 # Figures that several stages write, or that readers use by name
 TASKS = "tasks"  # in the dataset of the iteration
@@ -40,13 +39,6 @@ class StageSummary:
     def __post_init__(self) -> None:
         if unknown := [name for name in (*self.columns, *self.costs) if name not in self.figures]:
             raise ValueError(f"columns and costs name figures, and {', '.join(unknown)} is none")
-
-
-def timeouts(stop_reasons: Iterable[str]) -> list[str]:
-    """A note about the episodes whose last call did not end, if there are any; ``stop_reasons`` are those of a stage's episodes."""
-    count = sum(reason == StopReason.TIMEOUT for reason in stop_reasons)
-    note = f"{count} episodes ended as {StopReason.TIMEOUT}: a call did not end within policy.max_seconds"
-    return [note] if count else []
 
 
 def write_summary(summary: StageSummary) -> None:

@@ -37,6 +37,16 @@ class StopReason(StrEnum):
     ENVIRONMENT_FAILED = "environment_failed"  # a failure that the agent did not cause: not scored
 
 
+# the stop reasons of episodes that end although the agent did not decide it, and what became of these episodes
+INTERRUPTED = {
+    StopReason.BROKEN: "broke",
+    StopReason.TIMEOUT: "ran out of time",
+    StopReason.REFUSED: "were refused by the model's server",
+    StopReason.ENVIRONMENT_FAILED: "count nowhere",
+}
+End = tuple[str, str]  # an episode's stop reason, and the cause of its interruption; empty if nothing interrupted it
+
+
 @dataclass(frozen=True, slots=True)
 class Trajectory:
     """The record of an episode. The K attempts at one task in one training step share the number ``group``.
@@ -66,6 +76,14 @@ class Trajectory:
         return self.stop_reason is not StopReason.ENVIRONMENT_FAILED
 
     @property
+    def end(self) -> End:
+        """The stop reason. If nothing but the environment or a server ended the episode, its last message says why."""
+        if self.stop_reason not in INTERRUPTED:
+            return self.stop_reason, ""
+        said = self.messages[-1]["content"].partition(": ")[2] if self.messages else ""
+        return self.stop_reason, ": ".join(filter(None, [self.failure, said]))
+
+    @property
     def unread(self) -> list[str]:
         """The replies with a call that could not be read."""
         return [
@@ -82,12 +100,6 @@ def unread_note(count: int, replies: int, first: str) -> list[str]:
     return [
         f"{count} of {replies} replies ({count / replies:.0%}) hold a call that cannot be read; the first: {one_line(first)!r}"
     ]
-
-
-def by_reason(failures: Mapping[str, int]) -> str:
-    """The reasons why episodes do not count, with the number of episodes, the most frequent first."""
-    ordered = sorted(failures.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{reason or 'no reason is recorded'}: {count}" for reason, count in ordered)
 
 
 def trajectory_schema() -> "pa.Schema":

@@ -109,7 +109,10 @@ class Phrasebook:
 
 
 class Session(ABC):
-    """A session plays one episode at a time. Threads must not share it."""
+    """A session plays one episode at a time. All its calls, from ``Environment.open`` to ``close``, come from the same thread.
+
+    That thread need not be the main thread, where alone signals work. Other sessions play in other threads at the same time.
+    """
 
     @abstractmethod
     def reset(self, task: Task) -> Observation:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from coevolve.core.interruptions import contained, hopeless
 from coevolve.core.task import CallOutcome, Task
 from coevolve.core.trajectories import Trajectory
 from coevolve.environments.chains import replay, source_of
@@ -69,8 +70,11 @@ def learn(environment: Environment, tasks: Sequence[Task], trajectories: Sequenc
     some = tasks[:REPLAYED]
     own = {task.task_id for task in some if task.provenance is None} or {task.task_id for task in some}
     knowledge.uses = uses(tasks)
+    causes: list[str] = []
     for task in some:
-        chain, changed, ended = replay(session, task)
+        chain, changed, ended = list[CallOutcome](), list[bool](), False
+        with contained(causes):
+            chain, changed, ended = replay(session, task)
         for position, call in enumerate(chain):
             if not call.ok:
                 continue
@@ -80,6 +84,7 @@ def learn(environment: Environment, tasks: Sequence[Task], trajectories: Sequenc
         if ended and chain and task.task_id in own:
             last[chain[-1].name] += 1
     session.close()
+    hopeless(causes, len(some), "references")
     knowledge.reading -= knowledge.changing
     # an agent may give an argument the value of another, so those that tasks show learn no value from it
     shown = set(knowledge.values) if knowledge.manner else set()

@@ -20,6 +20,7 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
+from coevolve.core.interruptions import contained
 from coevolve.core.task import CallOutcome, Task
 from coevolve.environments.chains import is_identifier, origin_of, precondition, replay
 from coevolve.environments.environment import CONNECTIVES as DEFAULT_CONNECTIVES
@@ -166,6 +167,13 @@ class _Reader:
         self._described: dict[tuple[str, str], list[tuple[Argument, set[str]]]] = {}
 
     def replay(self, session: Session, task: Task) -> None:
+        causes: list[str] = []
+        with contained(causes):
+            self._replay(session, task)
+        for cause in causes:
+            self._unread.setdefault(" ".join(task.turns[:1]), f"its calls break the session ({cause})")
+
+    def _replay(self, session: Session, task: Task) -> None:
         self._tasks += 1
         if len(task.turns) != 1:
             self._unread.setdefault(" ".join(task.turns[:1]), f"has {len(task.turns)} turns")

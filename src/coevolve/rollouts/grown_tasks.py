@@ -16,6 +16,7 @@ from typing import Any
 from coevolve.core.code_closure import code_of
 from coevolve.core.errors import CoevolveError, install
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
+from coevolve.core.interruptions import hopeless
 from coevolve.core.io import read_json, read_jsonl, read_tasks, write_json, write_jsonl
 from coevolve.core.progress import bar
 from coevolve.core.records import Exploration, Signal, Verdict
@@ -46,7 +47,16 @@ from coevolve.stages.synthesize.synthesizer import candidates_of, wording
 from coevolve.stages.validate.config import Floor, Validate
 from coevolve.stages.validate.validation import validate
 from coevolve.stages.verify.candidates import Tasks, tasks_of
-from coevolve.stages.verify.judge import Judged, PassCount, accepted, read_lines, unchecked, verify
+from coevolve.stages.verify.judge import (
+    Judged,
+    PassCount,
+    accepted,
+    causes,
+    interruptions,
+    read_lines,
+    unchecked,
+    verify,
+)
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rates
 from coevolve.stages.verify.select import notes, select, solved_kinds
@@ -173,7 +183,7 @@ class _Growth:
 
         signals = self.signals()
         verdicts, tasks = read_jsonl(out / "verdicts.jsonl", Verdict), read_tasks(out / "tasks.jsonl")
-        line, *notes = [*told["read"], *told["signals"][1:], *told["explore"][1:]]
+        line, *notes = [*told["read"], *(note for step in ("signals", "explore", "verify") for note in told[step][1:])]
         facts = {"line": line, "notes": notes, "rollouts": read_metadata(work / "trajectories.parquet").num_rows}
         lineage(out, tasks, self.explorations(), signals, verdicts)
         page(out, self.name, self.known, facts, self.options.policy)
@@ -219,9 +229,9 @@ class _Growth:
             bar(len(planned.requests), "explore", "explorations") as progress,
             self.meter("explore", config.explorer == "endpoint", progress) as meter,
         ):
-            found, notes = carry_out(planned, config, ACTING, meter, progress.update)
+            found, interrupted, notes = carry_out(planned, config, ACTING, meter, progress.update)
         write_jsonl(self.work / "explorations.jsonl", found)
-        return [f"{len(found)} of {config.explorations} explorations found something", *notes]
+        return [f"{len(found)} of {config.explorations} explorations found something", *interrupted, *notes]
 
     def synthesize(self) -> list[str]:
         config, count = self.options.synthesize, CANDIDATES * self.options.count
@@ -229,11 +239,11 @@ class _Growth:
             bar(count, "synthesize", "candidates") as progress,
             self.meter("synthesize", config.synthesizer == "endpoint", progress) as meter,
         ):
-            candidates = candidates_of(
+            candidates, notes = candidates_of(
                 self.world, self.known, self.explorations(), config, count, self.options.seed, meter, progress.update
             )
         write_jsonl(self.work / "candidates.jsonl", candidates)
-        return [f"{len(candidates)} candidates", *wording(self.world, config)]
+        return [f"{len(candidates)} candidates", *notes, *wording(self.world, config)]
 
     def verify(self) -> list[str]:
         config = self.options.verify
@@ -241,17 +251,17 @@ class _Growth:
         library = Library(self.known, self.panels, config.near_duplicate)
         with bar(len(lines), "verify", "candidates") as progress:
             judged = verify(self.name, lines, library, engine=local(), words=config.words, progress=progress.update)
+        hopeless(causes(judged), len(judged), "candidates")
         tasks, verdicts = accepted(judged), [one.verdict for one in judged]
         write_jsonl(self.work / "accepted.jsonl", tasks)
         write_jsonl(self.work / "verdicts.jsonl", verdicts)
         counts = [f", {count} not checked by {gate}" for gate, count in sorted(unchecked(verdicts).items())]
-        return [f"{len(tasks)} candidates accepted{''.join(counts)}"]
+        return [f"{len(tasks)} candidates accepted{''.join(counts)}", *interruptions(judged)]
 
     def select(self) -> list[str]:
         options, config, file = self.options, self.options.verify, self.folder / "tasks.jsonl"
         tasks = {task.task_id: task for task in read_tasks(self.work / "accepted.jsonl")}
         counts: dict[str, PassCount] = {}
-        failures: list[str] = []
         if options.policy is not None:
             with (
                 bar(len(tasks) * options.samples, "pass rates", "episodes") as progress,
@@ -261,18 +271,17 @@ class _Growth:
                     policy, self.world, list(tasks.values()), Limits.of(ACTING), options.samples, options.seed,
                     progress.update,
                 )  # fmt: skip
-                failures = getattr(policy, "failures", [])
         verdicts = read_jsonl(self.work / "verdicts.jsonl", Verdict)
         judged = [Judged(one, tasks.get(one.task_id or "") if one.accepted else None) for one in verdicts]
         judged = with_pass_rates(judged, counts)
-        remarks: list[str] = []
+        remarks = interruptions(judged)
         if config.select is not None:
             solved = set()
             if counts:
                 with open_table(self.work / "trajectories.parquet") as table:
                     solved = solved_kinds(self.known, table.attempts())
             judged = select(judged, config.select, solved)
-            remarks = notes(judged, config.select.keep, len(self.world.tools()))
+            remarks += notes(judged, config.select.keep, len(self.world.tools()))
         rows = [asdict(task) for task in accepted(judged)]
         held_out = {task.task_id for panel in self.panels.values() for task in panel}
         limits = Validate(tasks=Floor(limit=1, critical=1))
@@ -282,12 +291,6 @@ class _Growth:
         write_jsonl(file, validation.tasks)
         count = len(validation.tasks)
         lines = [f"{count} tasks of {len(validation.families)} families in {file}", *remarks]
-        if failures:
-            lost = sum(count.played - count.episodes for count in counts.values())
-            lines.append(
-                f"{len(failures)} requests to the policy got no reply, and {lost} episodes count in no pass rate; the first "
-                f"reason: {one_line(failures[0])}"
-            )
         if count < options.count:
             page_file = self.folder / "index.html"
             lines.append(f"{options.count} tasks were asked for; read {page_file} for what was rejected")

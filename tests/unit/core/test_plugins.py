@@ -39,7 +39,7 @@ def test_an_explorer_of_a_file_explores(tmp_path: Path, monkeypatch: pytest.Monk
     params = params_with("explore", "explorer", "mine.py")
     config = params.explore.model_copy(update={"explorations": 3})
     planned = plan(world, world.tasks("seed")[:4], [], [], [], config, 0, 0)
-    found, _ = carry_out(planned, config, params.policy, None, lambda count: None)  # type: ignore[arg-type]
+    found, _, _ = carry_out(planned, config, params.policy, None, lambda count: None)  # type: ignore[arg-type]
     assert [(one.explorer, one.calls[0].name) for one in found] == [("waiting", "wait")] * 3
 
 

@@ -1,29 +1,27 @@
 """Evaluation: a policy plays every frozen panel."""
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.interruptions import interrupted, remedy_for
 from coevolve.core.io import read_jsonl, write_jsonl
 from coevolve.core.outcomes import Outcome, PanelMetrics
 from coevolve.core.progress import bar
 from coevolve.core.seeding import derive_seed
-from coevolve.core.stage_summary import StageSummary, timeouts
+from coevolve.core.stage_summary import StageSummary
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
-from coevolve.core.trajectories import StopReason, Trajectory, by_reason, read_trajectories, write_trajectories
-from coevolve.core.untrusted import one_line
-from coevolve.environments.environment import Environment, FailureReason
+from coevolve.core.trajectories import INTERRUPTED, End, StopReason, Trajectory, read_trajectories, write_trajectories
+from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Episode, Limits, RolloutRequest, in_batches, rollout
 from coevolve.stages.evaluate.config import Evaluate
 
 SHOWN = 200  # characters of an unreadable reply
-FAILED = f"{StopReason.ENVIRONMENT_FAILED}: "  # before the reason, in the files of finished batches
 
 
 def played(config: Evaluate, panels: Sequence[str], environment: str) -> list[str]:
@@ -44,22 +42,22 @@ def evaluate(
     config: Evaluate,
     seed: int,
     kept: Path | None = None,
-    failures: Counter[str] | None = None,
+    ends: list[End] | None = None,
     whole: Collection[str] = (),
 ) -> list[Outcome]:
     """Play the first ``config.tasks`` of every panel, each ``config.samples`` times in a row.
 
-    The result omits episodes in which the environment failed; ``failures`` counts them by reason. The folder ``kept`` stores
-    each finished batch, and batches that it already holds are not played again. It also stores the whole episodes of
-    the tasks ``whole``, which ``episodes_in`` reads. Raises a CoevolveError if the environment fails in
-    every episode of a panel. ``kept`` then forgets the panel, and the next call plays it again.
+    The result omits episodes in which the environment failed; ``ends`` gets the ends of all episodes. The folder ``kept``
+    stores each finished batch, and batches that it already holds are not played again. It also stores the whole episodes of
+    the tasks ``whole``, which ``episodes_in`` reads. Raises a CoevolveError if every episode of a panel is interrupted: that
+    measures no policy. ``kept`` then forgets the panel, and the next call plays it again.
     """
     with TemporaryDirectory() as nowhere:
         play = partial(_panel, policy, environment, limits, config, seed, kept or Path(nowhere), whole)
         outcomes = [outcome for name, tasks in panels.items() for outcome in play(name, tasks[: config.tasks])]
-    if failures is not None:
-        failures.update(_failures(outcomes))
-    return [outcome for outcome in outcomes if not outcome.stop_reason.startswith(FAILED)]
+    if ends is not None:
+        ends += _ends(outcomes)
+    return [outcome for outcome in outcomes if outcome.stop_reason != StopReason.ENVIRONMENT_FAILED]
 
 
 def _panel(
@@ -98,19 +96,14 @@ def _panel(
         progress.update(len(requests) - len(remaining))
         rollout(policy, environment, remaining, limits, progress=progress.update, done=write)
     outcomes = [outcome for file in files for outcome in read_jsonl(file, Outcome)]
-    failures = _failures(outcomes)
-    if outcomes and failures.total() == len(outcomes):
+    if outcomes and all(outcome.stop_reason in INTERRUPTED for outcome in outcomes):
         for file in files:
             file.unlink()
             file.with_suffix(".parquet").unlink(missing_ok=True)
-        failed = (
-            "the model's server" if set(failures) == {FailureReason.SERVER} else f"the environment {environment.name}"
-        )
-        first = "".join(f"; the first error: {one_line(reason)}" for reason in getattr(policy, "failures", [])[:1])
-        raise CoevolveError(
-            f"{failed} failed in all {len(outcomes)} episodes of {name} ({by_reason(failures)}{first}); repair it "
-            "and run the command again"
-        )
+        notes = interrupted(_ends(outcomes))
+        if not remedy_for(outcomes[0].cause):
+            notes.append(f"repair the environment {environment.name} or the model's server, and run the command again")
+        raise CoevolveError(f"{name}, first task {outcomes[0].task_id}: {'; '.join(notes)}")
     return outcomes
 
 
@@ -120,10 +113,8 @@ def episodes_in(kept: Path) -> list[Trajectory]:
     return [trajectory for file in files for trajectory in read_trajectories(file) if trajectory.counts]
 
 
-def _failures(outcomes: Iterable[Outcome]) -> Counter[str]:
-    """The number of episodes in which the environment failed, by reason."""
-    reasons = (outcome.stop_reason for outcome in outcomes)
-    return Counter(reason.removeprefix(FAILED) for reason in reasons if reason.startswith(FAILED))
+def _ends(outcomes: Iterable[Outcome]) -> list[End]:
+    return [(outcome.stop_reason, outcome.cause) for outcome in outcomes]
 
 
 def _outcome(panel: str, trajectory: Trajectory, category: str) -> Outcome:
@@ -134,38 +125,20 @@ def _outcome(panel: str, trajectory: Trajectory, category: str) -> Outcome:
         category=category,
         score=trajectory.score,
         success=is_success(trajectory.score),
-        stop_reason=str(trajectory.stop_reason) if trajectory.counts else FAILED + trajectory.failure,
+        stop_reason=str(trajectory.stop_reason),
         turns=len(trajectory.tokens),
         tokens=sum(trajectory.tokens),
         checks=trajectory.checks,
         unread=len(unread),
         unread_reply="".join(unread[:1])[:SHOWN],
+        cause=trajectory.end[1],
     )
 
 
-def summary(
-    t: int,
-    panels: Mapping[str, PanelMetrics],
-    wanted: int,
-    stop_reasons: Iterable[str] = (),
-    failures: Mapping[str, int] | None = None,
-    unread: Sequence[str] = (),
-) -> StageSummary:
-    """The costs of evaluating policies/t; metrics.json has the results by panel.
-
-    A note says if there are fewer episodes than ``wanted``, with the number of ``failures`` by reason. Another note
-    counts timeouts among ``stop_reasons``. ``unread`` are notes on unreadable replies.
-    """
+def summary(t: int, panels: Mapping[str, PanelMetrics], notes: Sequence[str] = ()) -> StageSummary:
+    """The costs of evaluating policies/t; metrics.json has the results by panel. ``notes`` are about its episodes."""
     figures = {
         "evaluation episodes": sum(metrics.episodes for metrics in panels.values()),
         "evaluation tokens": round(sum(metrics.tokens * metrics.episodes for metrics in panels.values())),
     }
-    lost = wanted - figures["evaluation episodes"]
-    notes = [left_out(lost, wanted, failures)] if lost else []
-    return StageSummary("evaluate", t, figures, costs=list(figures), notes=[*notes, *timeouts(stop_reasons), *unread])
-
-
-def left_out(lost: int, wanted: int, failures: Mapping[str, int] | None = None) -> str:
-    """The message that ``lost`` of ``wanted`` episodes do not count, with the number of ``failures`` by reason."""
-    reasons = f" ({by_reason(failures)})" if failures else ""
-    return f"{lost} of {wanted} evaluation episodes are left out: the environment or the server failed in them{reasons}"
+    return StageSummary("evaluate", t, figures, costs=list(figures), notes=[*notes])

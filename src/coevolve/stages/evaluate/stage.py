@@ -8,12 +8,12 @@ scratch/evaluate holds finished batches of episodes: after a kill the stage play
 
 import shutil
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
 from coevolve.core.arithmetic import in_effect
+from coevolve.core.interruptions import interrupted, serious
 from coevolve.core.io import read_tasks, write_json, write_jsonl
 from coevolve.core.outcomes import OUTCOMES, metrics, unread
 from coevolve.core.paths import Paths
@@ -21,7 +21,7 @@ from coevolve.core.pipeline import scratch_key
 from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage_summary import write_summary
 from coevolve.core.success import is_success
-from coevolve.core.trajectories import Trajectory
+from coevolve.core.trajectories import End, Trajectory
 from coevolve.core.workers import engine
 from coevolve.environments.fingerprint import fingerprint_of, open_environment
 from coevolve.policies.loading import playing, prepare_players
@@ -54,16 +54,15 @@ def main(params: Params, t: int) -> None:
             playing(Paths.policy(t), params.policy, config.temperature, workers) as policy,
         ):
             began = time.monotonic()
-            failures: Counter[str] = Counter()
-            outcomes = evaluate(policy, environment, panels, limits, config, params.seed, finished, failures, traced)
+            ends: list[End] = []
+            outcomes = evaluate(policy, environment, panels, limits, config, params.seed, finished, ends, traced)
             seconds = time.monotonic() - began
         solved = sum(outcome.success for outcome in outcomes)
-        stop_reasons, notes = [outcome.stop_reason for outcome in outcomes], unread(outcomes)
+        notes = [*interrupted(ends), *unread(outcomes)]
         results = metrics(outcomes, config, params.seed)
         write_jsonl(folder / OUTCOMES, outcomes)
         write_json(folder / "metrics.json", {panel: asdict(result) for panel, result in results.items()})
-        wanted = sum(len(tasks[: config.tasks]) for tasks in panels.values()) * config.samples
-        write_summary(replace(summary(t, results, wanted, stop_reasons, failures, notes), arithmetic=in_effect().name))
+        write_summary(replace(summary(t, results, notes), arithmetic=in_effect().name))
         figures = {
             f"{panel}/{key}": getattr(result, key)
             for panel, result in results.items()
@@ -84,7 +83,8 @@ def main(params: Params, t: int) -> None:
         _show(run, t, names, episodes_in(finished))
         shutil.rmtree(finished, ignore_errors=True)
     shown = ", ".join(f"{panel} {result.success:.2f}" for panel, result in results.items())
-    print(f"{Paths.policy(t)} solves: {shown}")
+    result = f"{Paths.policy(t)} solves: {shown}"
+    print("\n".join([*notes, result] if serious(ends) else [result, *notes]))
 
 
 def _show(run: Run, t: int, panels: Sequence[str], episodes: Iterable[Trajectory]) -> None:

@@ -55,6 +55,7 @@ class EndpointExplorer:
 
     def __post_init__(self) -> None:
         self._tools = [tool["function"]["name"] for tool in self.environment.tools()]
+        self.causes: list[str] = []
 
     def explore(self, requests: Sequence[Request]) -> Iterator[Exploration]:
         concurrency = self.endpoint.config.concurrency
@@ -125,6 +126,8 @@ class EndpointExplorer:
         [episode] = rollout(policy, self.environment, [RolloutRequest(task, request.seed)], limits, workers=1)
         self.counts["out of budget"] += policy.exhausted
         self.counts["unanswered"] += len(policy.failures)
+        if not policy.failures:
+            self.causes += filter(None, episode.trajectory.end[1:])
         return accepted(episode.trajectory, self.knowledge)[: self.config.max_calls]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from coevolve.core.interruptions import HOPELESS, counted, hopeless
 from coevolve.core.records import Exploration, Generation, Reflection, Signal
 from coevolve.core.task import CallOutcome, Task
 from coevolve.core.trajectories import Trajectory
@@ -22,6 +23,8 @@ from coevolve.stages.explore.requests import Request, requests, written
 
 
 class Explorer(Protocol):
+    """It may have a list ``causes`` with a text for each exploration that the environment interrupted."""
+
     def explore(self, requests: Sequence[Request]) -> Iterator[Exploration]:
         """One exploration per request, in order. An exploration without calls found nothing."""
         ...
@@ -123,16 +126,23 @@ def carry_out(
     acting: PolicySection,
     meter: Meter,
     progress: Callable[[int], object],
-) -> tuple[list[Exploration], list[str]]:
-    """The explorations that found something, in the order of the requests, and a note about the tools that none reached."""
+) -> tuple[list[Exploration], list[str], list[str]]:
+    """The explorations that found something, in the order of the requests, and two notes at most.
+
+    The first is about explorations that the environment interrupted, the second about tools that none reached. Raises a
+    CoevolveError if the environment interrupts nearly all explorations before they find anything.
+    """
     make: MakeExplorer = EXPLORERS.find(config.explorer, "make")
     environment = planned.environment
     knowledge = learn(environment, planned.tasks, planned.trajectories)
     explorer = make(config, Means(environment, knowledge, acting, meter))
-    explorations = explore(explorer, planned.requests, progress)
+    explorations, total = explore(explorer, planned.requests, progress), len(planned.requests)
+    causes = getattr(explorer, "causes", [])
+    if len(explorations) <= (1.0 - HOPELESS) * total:
+        hopeless(causes, total, "explorations")
     tools = [tool["function"]["name"] for tool in environment.tools()]
     reached = {call.name for exploration in explorations for call in exploration.calls}
     missed = [name for name in tools if name not in reached | {knowledge.terminal}]
     listed = one_line(", ".join(missed[:5]))
     note = f"tools that no exploration reached: {len(missed)} of {len(tools)} ({listed})"
-    return explorations, [note] if missed else []
+    return explorations, counted(causes, total, "explorations"), [note] if missed else []

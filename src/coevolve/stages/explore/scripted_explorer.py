@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+from coevolve.core.interruptions import contained
 from coevolve.core.records import Exploration
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import CallOutcome, Task, ToolCall
@@ -43,39 +44,47 @@ class ScriptedExplorer:
         self._environment = environment
         self._knowledge = knowledge
         self._config = config
+        self.causes: list[str] = []
         self._any_text: dict[Argument, bool] = {}
 
     def explore(self, requests: Sequence[Request]) -> Iterator[Exploration]:
-        return map(self._explore, requests)
+        for request in requests:
+            causes: list[str] = []
+            yield self._explore(request, causes)
+            self.causes += causes[:1]
 
-    def _explore(self, request: Request) -> Exploration:
+    def _explore(self, request: Request, causes: list[str]) -> Exploration:
+        """An exploration up to the first exception of the environment, whose text joins ``causes``."""
         if self._environment.goals:
-            return self._constructed(request)
-        walk = self._walk(request)
+            return self._constructed(request, causes)
+        walk = self._walk(request, causes)
         for number in range(1, WORLDS if request.goals else 1):
             if set(request.goals) <= {call.name for call in walk.chain}:
                 break
             seed = derive_seed("another world", request.seed, number)
             request = replace(request, world=self._environment.fresh_world(request.task, seed), seed=seed)
-            walk = self._walk(request)
+            walk = self._walk(request, causes)
         whole = set(request.goals) <= {call.name for call in walk.chain}
         return record(request, "scripted", walk.chain if whole else [], walk.goals)
 
-    def _constructed(self, request: Request) -> Exploration:
+    def _constructed(self, request: Request, causes: list[str]) -> Exploration:
         """The exploration of a constructed task, for the requested goal, or a goal of the weak task, or any goal."""
         rng = random.Random(request.seed)
         kinds = self._environment.goals
         near = [name for name in request.task.tags if name in kinds] if request.signal else []
         goal = next(iter([*request.goals, *near]), None) or rng.choice(kinds)
-        task = self._environment.construct(goal, rng.randrange(2**31))
-        with closing(self._environment.open()) as session:
-            calls, _, _ = replay(session, task, watch=False)
-        return record(replace(request, world=task.world), "scripted", calls, [goal])
+        calls: list[CallOutcome] = []
+        with contained(causes):
+            task = self._environment.construct(goal, rng.randrange(2**31))
+            request = replace(request, world=task.world)
+            with closing(self._environment.open()) as session:
+                calls, _, _ = replay(session, task, watch=False)
+        return record(request, "scripted", calls, [goal])
 
-    def _walk(self, request: Request) -> "_Walk":
-        with closing(self._environment.open()) as session:
-            walk = _Walk(self._environment, session, request, self._knowledge, self._config, self._any_text)
-            walk.go()
+    def _walk(self, request: Request, causes: list[str]) -> "_Walk":
+        walk = _Walk(self._environment, request, self._knowledge, self._config, self._any_text)
+        with contained(causes), closing(self._environment.open()) as session:
+            walk.go(session)
         return walk
 
 
@@ -89,28 +98,32 @@ class _Walk:
     def __init__(
         self,
         environment: Environment,
-        session: Session,
         request: Request,
         knowledge: Knowledge,
         config: Explore,
         any_text: dict[Argument, bool],
     ) -> None:
         self.chain: list[CallOutcome] = []
+        self.goals: list[str] = []
         self._environment = environment
-        self._session = session
+        self._request = request
         self._knowledge = knowledge
         self._left = config.max_calls
         self._tries = config.tries
         self._rng = random.Random(request.seed)
-        start = Task.create(request.task.environment, "exploration", request.task.turns, request.world, [])
-        turn = session.reset(start)
-        functions = [tool["function"] for tool in turn.tools or []]
-        self._start = start
+        self._start = Task.create(request.task.environment, "exploration", request.task.turns, request.world, [])
         self._any_text = any_text  # whether an argument of a tool that no task uses takes any text
-        self._schemas: dict[str, ToolSchema] = {one["name"]: tool_schema(one) for one in functions}
-        if knowledge.terminal:
-            self._schemas.pop(knowledge.terminal, None)
-        self.goals = self._choose(request)
+        self._schemas: dict[str, ToolSchema] = {}
+
+    def go(self, session: Session) -> None:
+        self._session = session
+        turn = session.reset(self._start)
+        self._schemas = {tool["function"]["name"]: tool_schema(tool["function"]) for tool in turn.tools or []}
+        if self._knowledge.terminal:
+            self._schemas.pop(self._knowledge.terminal, None)
+        self.goals = self._choose(self._request)
+        for goal in self.goals:
+            self._achieve(goal, "", DEPTH)
 
     def _choose(self, request: Request) -> list[str]:
         """The tools to use: those of the weakness, or else those in focus, sometimes with other tools."""
@@ -137,10 +150,6 @@ class _Walk:
         if reading and self._rng.random() < READ_LAST:
             goals.append(self._rng.choice([name for name in request.focus if name in reading] or reading))
         return goals
-
-    def go(self) -> None:
-        for goal in self.goals:
-            self._achieve(goal, "", DEPTH)
 
     def _achieve(self, tool: str, hint: str, depth: int) -> None:
         """Call ``tool``. After a refusal that names a remedy, apply the remedy and try again."""
@@ -285,17 +294,19 @@ class _Walk:
 
     def _takes_any_text(self, tool: str, key: str, arguments: Mapping[str, Any]) -> bool:
         if (tool, key) not in self._any_text:
-            calls = [ToolCall(call.name, call.arguments) for call in self.chain]
-            with closing(self._environment.open()) as session:
-                values = (arguments[key], NONSENSE)
-                chains = (
-                    replay(session, self._start, [[*calls, ToolCall(tool, {**arguments, key: one})]]) for one in values
-                )
-                known, made_up = (bool(chain) and chain[-1].ok for chain, _, _ in chains)
+            known, made_up = (self._accepts(tool, {**arguments, key: one}) for one in (arguments[key], NONSENSE))
             if not known and not made_up:
                 return False  # another argument is wrong: this says nothing
             self._any_text[tool, key] = made_up
         return self._any_text[tool, key]
+
+    def _accepts(self, tool: str, arguments: Mapping[str, Any]) -> bool:
+        """Whether a world takes this call after the chain. A call that breaks its session is a refusal: the value may be odd."""
+        calls = [*(ToolCall(call.name, call.arguments) for call in self.chain), ToolCall(tool, dict(arguments))]
+        chain: list[CallOutcome] = []
+        with contained([]), closing(self._environment.open()) as session:
+            chain, _, _ = replay(session, self._start, [calls])
+        return bool(chain) and chain[-1].ok
 
     def _revealed(self, key: str, sources: Mapping[str, int], whole: ToolSchema, part: Any) -> list[Any]:
         """The fitting values in the latest observation of a source tool that holds any."""

@@ -30,10 +30,10 @@ def main(params: Params, t: int) -> None:
         bar(total, f"explore {t}", "explorations") as progress,
         metered(params.endpoint, uses_endpoint, folder, progress) as meter,
     ):
-        explorations, notes = carry_out(planned, params.explore, params.policy, meter, progress.update)
+        explorations, interrupted, notes = carry_out(planned, params.explore, params.policy, meter, progress.update)
     write_jsonl(Paths.explorations(t), explorations)
     figures = {"explorations": len(explorations), **meter.costs()}
-    write_summary(StageSummary("explore", t, figures, costs=list(figures), notes=meter.lost()))
+    write_summary(StageSummary("explore", t, figures, costs=list(figures), notes=meter.lost() + interrupted))
     print(f"{Paths.explorations(t)}: {len(explorations)} of {total} explorations found something{meter}")
-    for note in notes:
+    for note in (*interrupted, *notes):
         print(note)

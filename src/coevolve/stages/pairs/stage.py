@@ -20,6 +20,7 @@ from typing import Any
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.attempts import read_visits
 from coevolve.core.errors import CoevolveError
+from coevolve.core.interruptions import interrupted
 from coevolve.core.io import read_tasks, write_jsonl
 from coevolve.core.outcomes import by_task
 from coevolve.core.paths import Paths
@@ -31,7 +32,6 @@ from coevolve.core.stage_summary import (
     FAILURE_IDLE,
     FAILURE_SUCCESS,
     StageSummary,
-    timeouts,
     write_summary,
 )
 from coevolve.core.success import is_success
@@ -163,7 +163,7 @@ def summary(t: int, result: Made, arithmetic: str) -> StageSummary:
     if evolved := result.evolved:
         figures |= _failure_agent(evolved, result.hard)
         notes = [f"the failure agent did not learn: {evolved.reason}"] if evolved.reason else []
-        notes += timeouts(episode.stop_reason for episode in (*evolved.before, *evolved.after))
+        notes += interrupted(episode.end for episode in (*evolved.before, *evolved.after))
         costs = [EPISODES, TOKENS]
     return StageSummary("pairs", t, figures, ["pairs"], costs, notes, arithmetic)
 

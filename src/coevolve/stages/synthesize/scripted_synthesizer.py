@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from coevolve.core.interruptions import contained
 from coevolve.core.records import Candidate, Exploration
 from coevolve.core.seeding import rng_for
 from coevolve.core.task import CallOutcome, Task, ToolCall
@@ -33,14 +34,19 @@ class ScriptedSynthesizer:
         self._session = environment.open()
         self._seed = seed
         self._constructs = bool(environment.goals)
+        self.causes: list[str] = []
 
     def abstract(self, explorations: Sequence[Exploration]) -> Iterator[Iterator[Candidate]]:
         for exploration in explorations:
+            yield self._up_to_a_break(exploration)
+
+    def _up_to_a_break(self, exploration: Exploration) -> Iterator[Candidate]:
+        with contained(self.causes):
             if self._constructs:
-                yield iter([_spoken(self._session, exploration)])
-                continue
+                yield _spoken(self._session, exploration)
+                return
             rng = rng_for("synthesize", self._seed, exploration.exploration_id)
-            yield _abstract(self._session, exploration, self._knowledge, self._book, rng)
+            yield from _abstract(self._session, exploration, self._knowledge, self._book, rng)
 
     def close(self) -> None:
         self._session.close()

@@ -24,11 +24,13 @@ def main(params: Params, t: int) -> None:
         bar(count, f"synthesize {t}", "candidates") as progress,
         metered(params.endpoint, config.synthesizer == "endpoint", Paths.requests(t, "synthesize"), progress) as meter,
     ):
-        candidates = candidates_of(environment, tasks, explorations, config, count, params.seed, meter, progress.update)
+        candidates, broken = candidates_of(
+            environment, tasks, explorations, config, count, params.seed, meter, progress.update
+        )
     write_jsonl(Paths.candidates(t), candidates)
     figures, words = {"candidates": len(candidates), **meter.costs()}, wording(environment, config)
-    notes = meter.lost() + (words if words and few_teach(environment) else [])
+    notes = meter.lost() + broken + (words if words and few_teach(environment) else [])
     write_summary(StageSummary("synthesize", t, figures, columns=["candidates"], costs=list(figures), notes=notes))
     print(f"{Paths.candidates(t)}: {len(candidates)} candidates of {len(explorations)} explorations{meter}")
-    for line in words:
+    for line in broken + words:
         print(line)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from coevolve.core.hashing import content_hash
+from coevolve.core.interruptions import counted, hopeless
 from coevolve.core.records import Candidate, Exploration
 from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.endpoint.spending import Meter
@@ -18,6 +19,8 @@ from coevolve.stages.synthesize.synthesizers import SYNTHESIZERS
 
 
 class Synthesizer(Protocol):
+    """It may have a list ``causes`` with a text for each exploration that an exception of the environment ended."""
+
     def abstract(self, explorations: Sequence[Exploration]) -> Iterator[Iterator[Candidate]]:
         """The candidates of each exploration, in order, the best first. Lazy on both levels."""
         ...
@@ -40,10 +43,17 @@ def candidates_of(
     seed: int,
     meter: Meter,
     progress: Callable[[int], object],
-) -> list[Candidate]:
-    """At most ``count`` candidates by ``config.synthesizer``."""
+) -> tuple[list[Candidate], list[str]]:
+    """At most ``count`` candidates by ``config.synthesizer``, and a note on explorations that the environment breaks when the
+    synthesizer repeats them.
+    """
     make: MakeSynthesizer = SYNTHESIZERS.find(config.synthesizer, "make")
-    return synthesize(make(environment, tasks, seed, meter), explorations, count, progress)
+    synthesizer = make(environment, tasks, seed, meter)
+    candidates = synthesize(synthesizer, explorations, count, progress)
+    causes = getattr(synthesizer, "causes", [])
+    if not candidates:
+        hopeless(causes, len(explorations), "explorations")
+    return candidates, counted(causes, len(explorations), "explorations", "broke when they were repeated")
 
 
 def few_teach(environment: Environment) -> bool:

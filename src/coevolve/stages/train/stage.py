@@ -12,13 +12,14 @@ from dataclasses import replace
 from coevolve.core import launch
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.attempts import read_visits
+from coevolve.core.interruptions import interrupted
 from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.processes import available, prepare
 from coevolve.core.records import Pair
 from coevolve.core.scratch import claim, scratch
-from coevolve.core.stage_summary import TOKENS, StageSummary, timeouts, write_summary
+from coevolve.core.stage_summary import TOKENS, StageSummary, write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
@@ -85,8 +86,9 @@ def _learn(settings: Settings, environment: Environment, job: Job, tracking: Tra
     if launch.is_main():
         steps = [row for _, row in read_jsonl_objects(job.metrics)]
         stage_summary = summary(job.iteration, steps, settings.train.group_size)
-        notes = timeouts(trajectory.stop_reason for trajectory in read_trajectories(job.trajectories))
+        notes = interrupted(trajectory.end for trajectory in read_trajectories(job.trajectories))
         write_summary(replace(stage_summary, arithmetic=in_effect().name, notes=notes))
+        print("".join(f"{note}\n" for note in notes), end="")
     return 0
 
 

@@ -16,7 +16,7 @@ from coevolve.core.calls import readable
 from coevolve.core.records import Attempt, Verdict
 from coevolve.core.statistics import evenness
 from coevolve.core.task import Task
-from coevolve.core.trajectories import StopReason, Trajectory, by_reason, unread_note
+from coevolve.core.trajectories import StopReason, Trajectory, unread_note
 from coevolve.core.untrusted import one_line
 from coevolve.stages.validate.config import LOW_IS_BAD, MEANING
 
@@ -141,22 +141,13 @@ def stagnant(attempts: Sequence[Attempt], t: int, synthesized: Collection[str]) 
 
 
 def notes(trajectories: Sequence[Trajectory], visits: Sequence[Attempt], tasks: Sequence[Task]) -> list[str]:
-    """Notes on failed episodes, many unreadable replies, broken sessions, and ``tasks`` that no episode counts for."""
-    total = len(trajectories)
-    failures = Counter(episode.failure for episode in trajectories if not episode.counts)
-    broken = sum(episode.stop_reason is StopReason.BROKEN for episode in trajectories)
+    """Notes on many unreadable replies, and on ``tasks`` that no episode counts for."""
     unread = [reply for episode in trajectories for reply in episode.unread]
     replies = sum(len(episode.tokens) for episode in trajectories)
     counts = Counter(visit.task_id for visit in visits)
     counted = {visit.task_id for visit in visits if visit.size}
     names = [task.task_id for task in tasks if counts[task.task_id] >= VISITS and task.task_id not in counted]
-    found = []
-    if failures:
-        count, reasons = failures.total(), by_reason(failures)
-        found.append(f"{count} of {total} episodes count nowhere, because the environment failed ({reasons})")
-    found += unread_note(len(unread), replies, "".join(unread[:1])[:200])
-    if broken:
-        found.append(f"{broken} of {total} episodes score 0, because a call broke the session")
+    found = unread_note(len(unread), replies, "".join(unread[:1])[:200])
     if names:
         shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
         found.append(

@@ -132,7 +132,7 @@ def _passes(environment: Environment, session: Session, task: Task, reference: S
         return is_success(session.score().reward)
     except CoevolveError:
         raise  # the environment cannot play the task at all
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if blameless(error, environment, task):
             raise
         return False

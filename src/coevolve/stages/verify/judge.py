@@ -8,18 +8,20 @@ can raise an error here, and in workers no candidate can end the stage or hold i
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
+from coevolve.core.interruptions import SHOWN, contained, counted, interrupted, named
 from coevolve.core.io import missing
 from coevolve.core.processes import WorkerDied, WorkerLate
 from coevolve.core.records import Candidate, Gate, Verdict
 from coevolve.core.stage_summary import ACCEPTED, StageSummary
 from coevolve.core.task import Task
+from coevolve.core.trajectories import End
 from coevolve.core.workers import Engine, Workers
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
@@ -37,12 +39,14 @@ KILLS = "kills the process"
 class PassCount:
     """Of the episodes ``played`` at a task, the number that count, and the ``successes`` among these ``episodes``.
 
-    An episode in which the environment failed says nothing about the agent, so it does not count.
+    An episode in which the environment failed says nothing about the agent, so it does not count. ``ends`` are the ends of
+    all episodes.
     """
 
     successes: int
     episodes: int
     played: int
+    ends: Sequence[End] = field(default=(), compare=False)
 
     @property
     def rate(self) -> float | None:
@@ -55,13 +59,14 @@ class Judged:
     """The verdict on a candidate, with its task if it is readable. It unpacks into these two.
 
     ``effect`` is the effect of a task that passes the environment's gates. ``count`` is the result of the policy's episodes
-    at an accepted task.
+    at an accepted task. ``cause`` is the exception that ended the judgement, or another interruption.
     """
 
     verdict: Verdict
     task: Task | None = None
     effect: WorldChange | None = None
     count: PassCount | None = None
+    cause: str = ""
 
     def __iter__(self) -> Iterator[Any]:
         yield from (self.verdict, self.task)
@@ -93,24 +98,28 @@ def verify(
     by_workers = _by_workers(engine, environment, words, lines) if engine is not None and enabled else None
     for one in by_workers or map(judge.judge, lines):
         verdict, task = one.verdict, one.task
-        gates = list(verdict.gates)
+        gates, causes = list(verdict.gates), [one.cause]
         if task is not None and verdict.accepted:
-            _extend(gates, library.gates(task, one.effect, judge.environment))
+            _extend(gates, library.gates(task, one.effect, judge.environment), causes)
         accepted = task is not None and _passed(gates)
         if task is not None and accepted:
             library.add(task, "an accepted")
         gates += [Gate(name, None) for name in GATES[len(gates) :]]
-        results.append(Judged(Verdict(verdict.candidate_id, verdict.task_id, accepted, gates), task))
+        verdict = replace(verdict, accepted=accepted, gates=gates)
+        results.append(Judged(verdict, task, cause=causes[-1]))
         progress(1)
     return results
 
 
-def _extend(gates: list[Gate], more: Iterator[Gate]) -> None:
-    """Append gates up to the first that fails."""
-    for gate in more:
-        gates.append(gate)
-        if gate.passed is False:
-            return
+def _extend(gates: list[Gate], more: Iterator[Gate], causes: list[str]) -> None:
+    """Append gates up to the first that fails, also by an exception, whose text joins ``causes``."""
+    before = len(causes)
+    with contained(causes):
+        for gate in more:
+            gates.append(gate)
+            if gate.passed is False:
+                return
+    gates += [Gate(GATES[len(gates)], False, writable(cause[:SHOWN])) for cause in causes[before:]]
 
 
 def _passed(gates: Sequence[Gate]) -> bool:
@@ -141,7 +150,7 @@ def _judged(worker: Any, line: str) -> Judged:
             break
         except WorkerDied:
             reason = KILLS
-    return Judged(Verdict(content_hash(line), None, False, [Gate("readable", False, reason)]))
+    return Judged(Verdict(content_hash(line), None, False, [Gate("readable", False, reason)]), cause=reason)
 
 
 @dataclass
@@ -158,24 +167,23 @@ class Judge:
 
     def judge(self, line: str) -> Judged:
         """The verdict on one line, up to the first gate that fails. No candidate can make it raise."""
-        gates: list[Gate] = []
-        candidate: Candidate | None = None
-        effect: WorldChange | None = None
         try:
             candidate = read(self.name, line)
-            gates.append(Gate("readable", True))
-            if not self.enabled:
-                gates += [Gate(name, None, "verify.enabled is false") for name in ENVIRONMENT_GATES]
-            else:
-                _extend(gates, environment_gates(self.environment, candidate, self.words))
-                effect = effect_of(self.environment, candidate.task) if _passed(gates) else None
-        except Exception as error:  # a candidate that breaks the environment is rejected
-            reason = str(error) if isinstance(error, CoevolveError) else f"{type(error).__name__}: {error}"
-            gates.append(Gate(GATES[len(gates)], False, writable(reason[:300])))
-        if candidate is None:
-            return Judged(Verdict(content_hash(line), None, False, gates))
+        except Exception as error:
+            reason = writable(named(error)[:SHOWN])
+            return Judged(Verdict(content_hash(line), None, False, [Gate("readable", False, reason)]))
+        gates, causes, effects = [Gate("readable", True)], list[str](), list[WorldChange]()
+        if self.enabled:
+            _extend(gates, self._gates(candidate, effects), causes)
+        else:
+            gates += [Gate(name, None, "verify.enabled is false") for name in ENVIRONMENT_GATES]
         verdict = Verdict(candidate.candidate_id, candidate.task.task_id, _passed(gates), gates)
-        return Judged(verdict, candidate.task, effect)
+        return Judged(verdict, candidate.task, next(iter(effects), None), cause="".join(causes))
+
+    def _gates(self, candidate: Candidate, effects: list[WorldChange]) -> Iterator[Gate]:
+        """The environment's gates; if all pass, ``effects`` gets the effect of the task."""
+        yield from environment_gates(self.environment, candidate, self.words)
+        effects.append(effect_of(self.environment, candidate.task))
 
 
 def read_lines(path: Path) -> list[str]:
@@ -193,6 +201,17 @@ def read_lines(path: Path) -> list[str]:
 def unchecked(verdicts: Iterable[Verdict]) -> Counter[str]:
     """The number of accepted candidates that each gate could not check."""
     return Counter(gate.name for verdict in verdicts for gate in verdict.unchecked)
+
+
+def causes(judged: Iterable[Judged]) -> list[str]:
+    """The interruptions of candidates."""
+    return [one.cause for one in judged if one.cause]
+
+
+def interruptions(judged: Sequence[Judged]) -> list[str]:
+    """Notes on candidates that break their sessions, and on interrupted episodes of the policy."""
+    ends = (end for one in judged if one.count for end in one.count.ends)
+    return [*counted(causes(judged), len(judged), "candidates"), *interrupted(ends)]
 
 
 def summary(t: int, judged: Sequence[Judged], meter: Meter, notes: Sequence[str] = ()) -> StageSummary:

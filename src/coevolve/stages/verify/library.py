@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from coevolve.core.hashing import content_hash
+from coevolve.core.interruptions import contained
 from coevolve.core.records import Gate
 from coevolve.core.similarity import Index, Passages
 from coevolve.core.task import Task
@@ -103,8 +104,8 @@ class Library:
     def _starts(self, environment: Environment) -> dict[str, list[str]]:
         """The panel tasks by the digest of their start, which the environment computes once, on first use."""
         if self._panels and not self._panel_starts:
-            with closing(environment.open()) as session:
-                for key, (_, task) in self._panels.items():
+            for key, (_, task) in self._panels.items():
+                with contained([]), closing(environment.open()) as session:  # no task starts in a world that never does
                     session.reset(task)
                     self._panel_starts[session.digest()].append(key)
         return self._panel_starts

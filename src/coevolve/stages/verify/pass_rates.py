@@ -1,12 +1,13 @@
 """Pass rates: how often the policy solves accepted tasks."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from coevolve.core.seeding import derive_seed
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
+from coevolve.core.trajectories import End
 from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
@@ -30,12 +31,15 @@ def pass_counts(
         for sample in range(samples)
     ]
     episodes = rollout(policy, environment, requests, limits, progress=progress)
-    played = Counter(episode.trajectory.task_id for episode in episodes)
-    results: dict[str, list[bool]] = {task_id: [] for task_id in played}
+    ends: dict[str, list[End]] = defaultdict(list)
+    for episode in episodes:
+        ends[episode.trajectory.task_id].append(episode.trajectory.end)
+    results: dict[str, list[bool]] = {task_id: [] for task_id in ends}
     for episode in scored(episodes):
         results[episode.trajectory.task_id].append(is_success(episode.trajectory.score))
     return {
-        task_id: PassCount(sum(successes), len(successes), played[task_id]) for task_id, successes in results.items()
+        task_id: PassCount(sum(successes), len(successes), len(ends[task_id]), ends[task_id])
+        for task_id, successes in results.items()
     }
 
 
@@ -49,5 +53,5 @@ def with_pass_rates(judged: Sequence[Judged], counts: Mapping[str, PassCount]) -
             verdict = replace(verdict, pass_rate=count.rate)
             origin = replace(task.provenance, pass_rate=count.rate) if task.provenance else None
             task = replace(task, provenance=origin)
-        result.append(Judged(verdict, task, count=count))
+        result.append(replace(one, verdict=verdict, task=task, count=count))
     return result

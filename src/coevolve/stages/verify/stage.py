@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from coevolve.core.attempts import read_attempts
+from coevolve.core.interruptions import hopeless
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
@@ -23,7 +24,7 @@ from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.generate.rewards import settled, with_generator
 from coevolve.stages.schema import Params
-from coevolve.stages.verify.judge import Judged, accepted, read_lines, summary, verify
+from coevolve.stages.verify.judge import Judged, accepted, causes, interruptions, read_lines, summary, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rates
 from coevolve.stages.verify.select import check_left, notes, select, solved_kinds
@@ -36,16 +37,17 @@ def main(params: Params, t: int) -> None:
     known_tasks = read_tasks(Paths.tasks(t), params.environment)
     with engine(params.compute, partial(fingerprint_of, params.environment)) as workers:
         judged = _judge(params, t, environment, known_tasks, workers)
+        hopeless(causes(judged), len(judged), "candidates")
         judged, meter = _solve(params, t, environment, judged)
         judged = _play(params, t, environment, judged, workers)
     specs, explorations = read_jsonl(Paths.specs(t), Generation), read_jsonl(Paths.explorations(t), Exploration)
     generations = settled(specs, explorations, judged)
     write_jsonl(Paths.generations(t + 1), [*read_jsonl(Paths.generations(t), Generation), *generations])
-    remarks: list[str] = []
+    remarks = interruptions(judged)
     if (selection := params.verify.select) is not None:
         solved = solved_kinds(known_tasks, read_attempts(Paths.attempts(t + 1)))
         judged = select(judged, selection, solved)
-        remarks = notes(judged, selection.keep, len(environment.tools()))
+        remarks += notes(judged, selection.keep, len(environment.tools()))
     write_jsonl(Paths.verified(t) / "verdicts.jsonl", (one.verdict for one in judged))
     write_jsonl(Paths.verified(t) / "accepted.jsonl", accepted(judged))
     write_summary(with_generator(summary(t, judged, meter, remarks), generations, params.generate))

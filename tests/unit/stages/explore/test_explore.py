@@ -144,5 +144,5 @@ def test_constructing_environment_is_asked_for_tasks_of_weak_kinds() -> None:
 def test_tools_that_no_exploration_reached_are_named(environment: Tracker, said: list[str]) -> None:
     config = PARAMS.explore.model_copy(update={"explorations": 200, "guidance": "coverage"})
     planned = plan(environment, environment.tasks("seed"), [], [], [], config, 0, 0)
-    found, notes = carry_out(planned, config, PARAMS.policy, None, lambda count: None)  # type: ignore[arg-type]
+    found, _, notes = carry_out(planned, config, PARAMS.policy, None, lambda count: None)  # type: ignore[arg-type]
     assert len(found) > 100 and notes == said
