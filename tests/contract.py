@@ -1,7 +1,7 @@
 """The part of `coevolve env check` that every environment has to pass, whatever its tasks are."""
 
 from coevolve.audit.checks import CHECKS
-from coevolve.audit.finding import finding
+from coevolve.audit.finding import findings
 from coevolve.audit.subject import Subject
 from coevolve.environments.environment import Environment
 
@@ -12,5 +12,4 @@ PROMISES += ["semantic.oracle_max", "semantic.floor_gap"]
 def violations(environment: Environment, count: int, *keys: str) -> dict[str, list[str]]:
     """The evidence of each failed check on ``count`` tasks of each split."""
     subject = Subject(environment, count, environment.name)
-    found = [finding(subject, key) for key in keys or PROMISES]
-    return {one.check: one.evidence for one in found if one.number}
+    return {one.check: one.evidence for one in findings(subject, keys or PROMISES) if one.number}

@@ -10,10 +10,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
+from datetime import date, datetime, timedelta, timezone
 from functools import reduce
 from itertools import combinations, cycle
 from reprlib import repr as shortened
@@ -26,10 +28,12 @@ from coevolve.audit.leaks import leaks
 from coevolve.audit.players import PLAYERS
 from coevolve.audit.subject import Subject, name
 from coevolve.core.errors import CoevolveError
+from coevolve.core.interruptions import interrupted, named
 from coevolve.core.records import Candidate
 from coevolve.core.similarity import Index
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
+from coevolve.core.trajectories import INTERRUPTED
 from coevolve.environments.chains import replay
 from coevolve.environments.environment import Phrasebook, Session
 from coevolve.environments.registry import opened
@@ -45,6 +49,8 @@ MARGIN = 0.5  # least distance between the reward of doing nothing and the maxim
 VARIED = 0.5  # least share of different tasks in a split
 NEAR = 0.9  # similarity from which two instructions are near-duplicates
 NEW = 0.5  # least share of tasks with a new template in a panel that measures new templates
+CLOCK = 1.1  # seconds between two plays, so that a clock shows another second
+FAR = ("EAST-14", "WEST+12")  # time zones of which one always has another date than any zone
 STRANGE_NAMES = ("no_such_tool", "__class__", "__init__", "", "../../etc/passwd")
 DEEP: list[object] = reduce(lambda inner, _: [inner], range(990), [])  # json.dumps rejects it on some Python versions
 STRANGE_VALUES: tuple[object, ...] = (None, [], {}, [[[[]]]], DEEP, float("nan"), 10**400, "\ud800", "x" * 10**6, True)
@@ -55,6 +61,13 @@ MEMBERS: dict[str, Any] = {
     "quarantine": dict[str, str],
     "phrasebook": Phrasebook,
 }
+
+
+@check("contract.episodes", "fail", "repair what ends these episodes; the other checks leave their tasks out")
+def episodes_end(subject: Subject) -> Iterator[str]:
+    """Do the references play to their end, in threads and beside each other, as the loop plays them?"""
+    first = next((name(task) for task, episode in subject.episodes if episode.stop_reason in INTERRUPTED), "")
+    yield from (f"{note}; the first is {first}" for note in interrupted(one.end for _, one in subject.episodes))
 
 
 @check("contract.members", "fail", "see `Environment` in environments/environment.py for each attribute and method")
@@ -108,8 +121,8 @@ def bad_arguments_are_refused(subject: Subject) -> Iterator[str]:
                 said, before = f"{function['name']}({shortened(arguments)})", session.digest()
                 try:
                     heard = session.step(ToolCall(function["name"], arguments))
-                except Exception as error:
-                    yield f"{said} breaks the session: {type(error).__name__}: {error}"
+                except (Exception, SystemExit) as error:
+                    yield f"{said} breaks the session: {named(error)}"
                     break
                 if closed and "no_such_argument" in arguments and not (heard.error and session.digest() == before):
                     yield f"{said} is not refused, or changes the world"
@@ -167,11 +180,12 @@ def tools_are_declared(subject: Subject) -> Iterator[str]:
                 yield f"a call of {strange!r} is not refused, or changed the world"
 
 
-@check("runtime.episode_determinism", "fail", "derive all randomness from the task")
+@check("runtime.episode_determinism", "fail", "derive all randomness and every time from the task")
 def deterministic(subject: Subject) -> Iterator[str]:
     """Do the same calls get the same answers and score?"""
     for task in subject.tasks:
         if subject.reference(task).identity != subject.reference(task).identity:
+            subject.unsteady.add(task.task_id)
             yield f"{name(task)}: a second run of the reference differs"
 
 
@@ -190,10 +204,10 @@ def isolated(subject: Subject) -> Iterator[str]:
 @check("semantic.oracle_max", "fail", "fix the reference or the checker, or put the item into `quarantine`")
 def oracle_max(subject: Subject) -> Iterator[str]:
     """Does every reference get the maximum reward?"""
-    for task in subject.tasks:
-        if (one := subject.reference(task)).reward < 1.0:
+    for task, one in subject.episodes:
+        if one.stop_reason not in INTERRUPTED and task.task_id not in subject.unsteady and one.score < 1.0:
             failed = ", ".join(key for key, passed in one.checks.items() if not passed)
-            yield f"{name(task)}: {one.reward:g}, fails {failed or one.broken}"
+            yield f"{name(task)}: {one.score:g}, fails {failed or f'after {one.stop_reason}'}"
 
 
 @check("semantic.floor_gap", "fail", "look for conditions that are true from the start")
@@ -216,21 +230,31 @@ def canary_floor(subject: Subject) -> Iterator[str]:
 
 def transcript(subject: Subject) -> dict[str, str]:
     """For each checked task, a hash of its words and of the episode of its reference."""
-    return {name(task): f"{task.turns} {subject.reference(task).identity}" for task in subject.tasks}
+    steady = (task for task in subject.tasks if task.task_id not in subject.unsteady)
+    return {name(task): f"{task.turns} {subject.reference(task).identity}" for task in steady}
 
 
-@check("semantic.verifier_portability", "fail", "look for loops over sets, hash(), clocks, and caches that differ")
+@check("semantic.verifier_portability", "fail", "look for clocks, loops over sets, hash(), and caches that differ")
 def portable(subject: Subject) -> Iterator[str]:
-    """Does another process, with another hash seed, have the same tasks, answers and scores?"""
+    """Does another process, with another hash seed, at another time of day, have the same tasks, answers and scores?"""
+    began, here = time.monotonic(), transcript(subject)
     command = [sys.executable, "-m", __name__, subject.place, str(subject.count), str(os.getpid())]
-    other = {"PYTHONHASHSEED": "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"}
+    other = {
+        "PYTHONHASHSEED": "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2",
+        "TZ": next(zone for zone in FAR if _today(zone) != date.today()),
+    }
+    time.sleep(max(CLOCK - (time.monotonic() - began), 0.0))
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **other}, check=False)
     if done.returncode:
-        raise CoevolveError(f"{subject.place} does not open in another process: {done.stderr.strip()[-300:]}")
+        said = done.stderr.strip().splitlines()[-1:]
+        raise CoevolveError(f"{subject.place} does not open in another process: {''.join(said)}")
     there = json.loads(done.stdout.splitlines()[-1])
-    yield from (
-        f"{who} differs in another process" for who, one in transcript(subject).items() if there.get(who) != one
-    )
+    yield from (f"{who} differs in another process" for who, one in here.items() if there.get(who) != one)
+
+
+def _today(zone: str) -> date:
+    """The date in a zone of FAR."""
+    return datetime.now(timezone(timedelta(hours=-float(zone[4:])))).date()
 
 
 check("semantic.no_solution_leakage", "warn", "remove the value from the text, or let the reference look it up")(leaks)

@@ -1,13 +1,17 @@
 """The table of checks, and the findings of an audit."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import wait
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from coevolve.audit.subject import Subject
+from coevolve.core.concurrency import Threads
 from coevolve.core.errors import CoevolveError
+from coevolve.core.interruptions import named, remedy_for
 from coevolve.core.io import write_json
+from coevolve.core.plugins import place_of
 from coevolve.core.untrusted import one_line
 from coevolve.environments.environment import Environment
 
@@ -16,6 +20,9 @@ SEVERITIES: tuple[Severity, ...] = ("fail", "warn", "advisory")  # the worst fir
 COUNT = 25  # tasks to check in each split
 SHOWN, EVIDENCE = 10, 300  # most pieces of evidence in a finding, and characters of each
 FILE = "audit.json"
+RAISED = (
+    "repair what raises this; see `Environment` and `Session` in environments/environment.py for what each method does"
+)
 
 Run = Callable[[Subject], Iterator[str]]
 CHECKS: dict[str, tuple[Severity, str, Run]] = {}  # name → severity, remedy, and the lines of evidence
@@ -58,15 +65,36 @@ def chosen(only: Sequence[str], names: Iterable[str]) -> list[str]:
 
 
 def finding(subject: Subject, key: str) -> Finding:
-    """The outcome of the check ``key``."""
+    """The outcome of the check ``key``, which runs in a thread of its own like the sessions of the loop.
+
+    Every exception of the environment is a violation, and so is a call that never ends.
+    """
     severity, remedy, run = CHECKS[key]
     found: list[str] = []
-    try:
-        found.extend(run(subject))
-    except (Exception, SystemExit) as error:  # every error of the environment's code is a finding
-        found.append(f"{type(error).__name__}: {error}")
+    thread = Threads(1, key).take()
+    done = thread.submit(lambda: found.extend(run(subject)))
+    subject.deadline.restart()
+    while (tick := subject.deadline.tick()) and not wait([done], tick).done:
+        pass
+    thread.end()
+    error = done.exception() if done.done() else TimeoutError(f"no answer within {subject.max_seconds:g} s")
+    first_of_all = key == next(iter(CHECKS))
+    subject.stopped = not done.done() or (first_of_all and (error is not None or not any(subject.some.values())))
+    if error is not None:
+        text = named(error)
+        first = subject.raised.setdefault(text, key)
+        found.append(text + place_of(error) if first == key else f"the same exception as in {first}")
+        remedy = remedy_for(text) or RAISED if first == key else ""
     shown = [one_line(line, EVIDENCE) for line in found[:SHOWN]]
     return Finding(key, severity, (run.__doc__ or "").splitlines()[0], len(found), shown, remedy)
+
+
+def findings(subject: Subject, keys: Iterable[str]) -> Iterator[Finding]:
+    """The outcomes of the checks ``keys``, up to one after which no other makes sense."""
+    for key in keys:
+        yield finding(subject, key)
+        if subject.stopped:
+            return
 
 
 def place(environment: Environment) -> Path:

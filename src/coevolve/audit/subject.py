@@ -6,15 +6,21 @@ This module checks the types of all values that an environment returns, so that 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from copy import copy
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
+from coevolve.core.deadline import Deadline
 from coevolve.core.hashing import content_hash
+from coevolve.core.interruptions import named
 from coevolve.core.io import parse
 from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.core.trajectories import INTERRUPTED, Trajectory
 from coevolve.environments.environment import Environment, Session, blameless, quarantined
 from coevolve.environments.knowledge import Knowledge, learn
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout
 
 Calls = Sequence[Sequence[ToolCall]]  # the calls of each turn
 MOST_CALLS = 64  # per turn
@@ -52,26 +58,68 @@ class PlayedEpisode:
 
 @dataclass
 class Subject:
-    """Checks use ``count`` tasks of each split, spread over it. ``place`` is the environment's name, or MODULE:CLASS."""
+    """Checks use ``count`` tasks of each split, spread over it. ``place`` is the environment's name, or MODULE:CLASS.
+
+    A call that takes longer than ``max_seconds`` never ends. ``raised`` maps the text of an exception to the first check that
+    it ended. ``stopped``: no further check makes sense. ``unsteady`` are tasks that do not repeat: their scores say nothing.
+    """
 
     environment: Environment
     count: int
     place: str
+    max_seconds: float = 900.0
+    raised: dict[str, str] = field(default_factory=dict)
+    stopped: bool = False
+    unsteady: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.deadline = Deadline(2 * self.max_seconds)  # `rollout` gives up first
+        made = self.environment.open
+
+        def opened() -> Session:
+            self.deadline.restart()
+            return made()
+
+        self.environment = copy(self.environment)
+        self.environment.open = opened  # type: ignore[method-assign]
 
     @cached_property
     def splits(self) -> dict[str, Sequence[Task]]:
         return {split: _tasks(self.environment, split) for split in ("seed", *self.environment.panels)}
 
     @cached_property
-    def some(self) -> dict[str, list[Task]]:
-        """``count`` tasks of each split at equal distances, without tasks that are known to be unsolvable."""
+    def sample(self) -> dict[str, list[Task]]:
+        """``count`` tasks of each split at equal distances, and up to as many that call further tools.
+
+        Tasks that are known to be unsolvable are left out.
+        """
         found = {}
         for split, tasks in self.splits.items():
             bad = quarantined(self.environment, tasks)
             good = [task for task in tasks if task.task_id not in bad]
             step = max(len(good) / self.count, 1.0)
             found[split] = [good[int(place * step)] for place in range(min(self.count, len(good)))]
+            called = {tool for task in found[split] for tool in task.tools}
+            for task in good:
+                if len(found[split]) < 2 * self.count and not called.issuperset(task.tools):
+                    found[split].append(task)
+                    called.update(task.tools)
         return found
+
+    @cached_property
+    def episodes(self) -> list[tuple[Task, Trajectory]]:
+        """The sample with an episode of each reference, as evaluation plays it."""
+        tasks = [task for tasks in self.sample.values() for task in tasks]
+        requests = [RolloutRequest(task, 0) for task in tasks]
+        limits = Limits(100, 10**9, 10**9, self.max_seconds)
+        played = rollout(ReferencePolicy(self.environment, parallel=True), self.environment, requests, limits)
+        return [(task, episode.trajectory) for task, episode in zip(tasks, played, strict=True)]
+
+    @cached_property
+    def some(self) -> dict[str, list[Task]]:
+        """The sample without tasks whose episode was interrupted: `contract.episodes` says why."""
+        whole = {task.task_id for task, episode in self.episodes if episode.stop_reason not in INTERRUPTED}
+        return {split: [task for task in tasks if task.task_id in whole] for split, tasks in self.sample.items()}
 
     @property
     def tasks(self) -> Iterator[Task]:
@@ -112,10 +160,10 @@ class Subject:
                 if (session.score(), session.digest()) != (score, digest):
                     flaws.append("score() changes the world, or returns another result the second time")
                 return PlayedEpisode(heard, score.reward, dict(score.checks), str(digest), flaws=flaws)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if not heard or blameless(error, self.environment, task):
                 raise
-            return PlayedEpisode(heard, 0.0, {}, "", f"{type(error).__name__}: {error}", flaws)
+            return PlayedEpisode(heard, 0.0, {}, "", named(error), flaws)
 
 
 def _ended(session: Session, task: Task, calls: Calls, says: str, heard: list[Observation]) -> bool:

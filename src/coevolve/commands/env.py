@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.audit.checks import CHECKS
-from coevolve.audit.finding import SEVERITIES, chosen, finding, place, write
+from coevolve.audit.finding import SEVERITIES, Finding, chosen, finding, place, write
 from coevolve.audit.subject import Subject
 from coevolve.commands.options import DIR, FILE, actions
 from coevolve.core.errors import CoevolveError
-from coevolve.core.numeric_options import count, port
-from coevolve.core.terminal import plain
+from coevolve.core.numeric_options import count, port, positive
+from coevolve.core.terminal import Printed, apart, plain
 from coevolve.environments import template
 from coevolve.environments.environment import quarantined
 from coevolve.environments.hosted import Hosted, cache
@@ -77,6 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parsers["check"].add_argument
     add("--tasks", type=count, default=25, metavar="N", help="tasks to check in each split")
     add("--only", nargs="+", default=[], metavar="CHECK", help="run only the checks whose names begin so")
+    add("--max-seconds", type=positive, default=900.0, help="limit for a call that never ends")
     least = "exit with 1 if a finding has this severity or a higher one"
     add("--fail-on", choices=("fail", "warn", "advisory"), default="fail", help=least)
     add = parsers["serve"].add_argument
@@ -172,17 +173,27 @@ def _arguments(function: Mapping[str, Any]) -> str:
 
 
 def _check(args: argparse.Namespace) -> int:
-
-    environment, found = opened(args.name), []
+    printed, found = Printed(), list[Finding]()
+    with apart(printed, "stdout", "stderr"):
+        environment = opened(args.name)
+        subject = Subject(environment, args.tasks, args.name, args.max_seconds)
     print(_line(f"{environment.name}, {environment.fingerprint}"))
-    subject = Subject(environment, args.tasks, args.name)
-    for key in chosen(args.only, CHECKS):
+    for key in dict.fromkeys([next(iter(CHECKS)), *chosen(args.only, CHECKS)]):
         print(f"  {key:34s} ", end="", flush=True)
-        found.append(one := finding(subject, key))
+        with apart(printed, "stdout", "stderr"):
+            one = finding(subject, key)
+        found.append(one)
+        if one.number and not one.remedy:
+            print(f"{one.severity.upper()}: {one.evidence[0]}", flush=True)
+            continue
         print(one.severity.upper() if one.number else "ok", flush=True)
         more = [f"… {one.number - 3} more"] if one.number > 3 else []
         for line in [*map(_line, one.evidence[:3]), *more, *([one.remedy] if one.number else [])]:
             print(f"      {line}", flush=True)
+        if subject.stopped:
+            print("the other checks were not run: repair this first")
+            break
+    print("".join(f"{note}\n" for note in printed.notes()), end="")
     if not args.only:
         write(environment, found, place(environment))
     bad = SEVERITIES[: SEVERITIES.index(args.fail_on) + 1]

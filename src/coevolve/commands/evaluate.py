@@ -23,7 +23,7 @@ from coevolve.core.pass_at_k import depths
 from coevolve.core.scratch import claim, scratch
 from coevolve.core.statistics import bootstrap
 from coevolve.core.task import Task
-from coevolve.core.terminal import apart, plain
+from coevolve.core.terminal import Printed, apart, plain
 from coevolve.core.text_table import text_table
 from coevolve.core.trajectories import End
 from coevolve.core.yaml_files import validated
@@ -112,10 +112,11 @@ def run(args: argparse.Namespace) -> int:
     config = Evaluate(panels=None, bootstrap=2000, confidence=0.95, **chosen)
     limits = Limits(args.max_turns, args.episode_tokens, args.reply_tokens, args.max_seconds)
     ends: list[End] = []
+    printed = Printed()
     began = time.monotonic()
     with _kept(args, environment, splits) as kept:
         with _opened(args, environment) as (policy, endpoint):
-            with apart("stdout") as said:
+            with apart(printed, "stdout"):
                 outcomes = evaluate(policy, environment, splits, limits, config, args.seed, kept, ends)
             if endpoint and not endpoint.spend.answered and (reasons := getattr(policy, "failures", [])):
                 raise CoevolveError(f"no request got a reply: {plain(reasons[0])}")
@@ -124,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
     seconds = time.monotonic() - began
     if args.out:
         write_jsonl(args.out, outcomes)
-    urgent, notes = interrupted(ends), [*map(plain, unread(outcomes)), *said]
+    urgent, notes = interrupted(ends), [*map(plain, unread(outcomes)), *printed.notes()]
     if not serious(ends):
         urgent, notes = [], [*urgent, *notes]
     print("\n".join([f"{args.environment} ({environment.fingerprint}), policy {args.policy}", *urgent]))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.audit.checks import CHECKS
-from coevolve.audit.finding import COUNT, finding, place, write
+from coevolve.audit.finding import COUNT, findings, place, write
 from coevolve.audit.subject import Subject
 from coevolve.commands.options import DIR, FILE, SWITCH
 from coevolve.core.errors import CoevolveError
@@ -143,7 +143,7 @@ def _environment(out: Path, environment: Environment, name: str, file: Path, run
         else:
             print(f"checking {name}; `coevolve env check {name}` does so once for all exports", flush=True)
             subject = Subject(environment, COUNT, name)
-            write(environment, [finding(subject, key) for key in CHECKS], folder / known.name)
+            write(environment, findings(subject, CHECKS), folder / known.name)
         card = task_card(tasks, environment, run, folder / known.name, f"{module}/tasks.jsonl")
         write_package(folder, out.name, name, tasks, card)
 

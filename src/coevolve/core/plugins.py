@@ -147,10 +147,10 @@ def attempt(action: Callable[[], Any], failure: str, hint: str = "") -> Any:
     except (Exception, SystemExit) as error:
         kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
         text = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise CoevolveError(f"{failure}: {kind}{text}{_place(error)}{hint}") from None
+        raise CoevolveError(f"{failure}: {kind}{text}{place_of(error)}{hint}") from None
 
 
-def _place(error: BaseException) -> str:
+def place_of(error: BaseException) -> str:
     """The last line of a user's code that ``error`` went through; empty if it went through none."""
     if isinstance(error, SyntaxError):
         return f" ({error.filename}, line {error.lineno})"

@@ -6,6 +6,8 @@ import sys
 import tempfile
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO
 
 LAYOUT = "\n\t"
 DRIVING = ("Cc", "Cf", "Cs")  # control and format characters, also bidirectional ones, and lone surrogates
@@ -19,33 +21,39 @@ def plain(text: str) -> str:
     )
 
 
-@contextlib.contextmanager
-def apart(*streams: str) -> Iterator[list[str]]:
-    """Keep what an environment's code and its child processes print to ``streams`` ("stdout", "stderr") out of a result.
+@dataclass
+class Printed:
+    """The lines that an environment's code and its child processes printed."""
 
-    After the block, the yielded list holds a note on the printed lines, if there are any.
-    """
-    notes: list[str] = []
-    with tempfile.TemporaryFile() as file:
-        with contextlib.ExitStack() as undo:
-            for name in streams:
-                number = ("stdout", "stderr").index(
-                    name
-                ) + 1  # a child process, C code and a logger may know only the number
-                bound = getattr(sys, f"__{name}__")  # a logger of the environment may hold it
-                getattr(sys, name).flush()
-                kept = os.dup(number)
-                undo.callback(os.close, kept)
-                undo.callback(os.dup2, kept, number)
-                undo.callback(bound.flush)
-                os.dup2(file.fileno(), number)
-                # of its own, because the environment may close it
-                stream = undo.enter_context(os.fdopen(os.dup(number), "w", buffering=1, errors="backslashreplace"))
-                undo.callback(setattr, sys, name, getattr(sys, name))
-                setattr(sys, name, stream)
-            yield notes
-        file.seek(0)
-        lines = [line for line in file if line.strip()]
-    if lines:
-        first = " ".join(plain(lines[0].decode(errors="replace")).split())[:200]
-        notes.append(f"the environment printed {len(lines)} lines; the first: {first!r}")
+    lines: int = 0
+    first: str = ""
+
+    def notes(self) -> list[str]:
+        return [f"the environment printed {self.lines} lines; the first: {self.first!r}"] if self.lines else []
+
+
+@contextlib.contextmanager
+def apart(printed: Printed, *streams: str) -> Iterator[None]:
+    """Keep what the block prints to ``streams`` ("stdout", "stderr") out of a result, and count it in ``printed``."""
+    with tempfile.TemporaryFile() as file, contextlib.ExitStack() as undo:
+        undo.callback(_count, file, printed)
+        for name in streams:
+            number = ("stdout", "stderr").index(name) + 1  # a child process or C code knows only the number
+            getattr(sys, name).flush()
+            kept = os.dup(number)
+            undo.callback(os.close, kept)
+            undo.callback(os.dup2, kept, number)
+            undo.callback(getattr(sys, f"__{name}__").flush)  # a logger may hold this stream
+            os.dup2(file.fileno(), number)
+            # of its own, because the environment may close it
+            stream = undo.enter_context(os.fdopen(os.dup(number), "w", buffering=1, errors="backslashreplace"))
+            undo.callback(setattr, sys, name, getattr(sys, name))
+            setattr(sys, name, stream)
+        yield
+
+
+def _count(file: IO[bytes], printed: Printed) -> None:
+    file.seek(0)
+    for line in filter(bytes.strip, file):
+        printed.first = printed.first or " ".join(plain(line.decode(errors="replace")).split())[:200]
+        printed.lines += 1

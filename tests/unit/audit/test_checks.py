@@ -48,7 +48,7 @@ def only(kind: type[Environment], check: str) -> Finding:
         (broken.Separate, {"data.template"}),
         (broken.Monotonous, {"data.variety", "semantic.canary_floor"}),
         (hostile.Numbered, {"contract.answers", "contract.digest"}),
-        (hostile.Unnumbered, {"contract.answers", "contract.construct", "semantic.oracle_max"}),
+        (hostile.Unnumbered, {"contract.episodes"}),
         (hostile.Fickle, {"contract.answers", "runtime.episode_determinism"}),
         (hostile.Brittle, {"contract.bad_arguments", "runtime.tool_declaration_accuracy"}),
         (hostile.Blind, {"contract.digest"}),
