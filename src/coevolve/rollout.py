@@ -6,7 +6,6 @@ processes. Every episode ends with an explicit reason.
 """
 
 import math
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +30,7 @@ from coevolve.policies.replicas import Replicas
 
 BATCH = 64  # episodes that advance together, unless params say otherwise
 MISREAD_LIMIT = 3  # unreadable replies in a row that end an episode
+UNANSWERED = "no answer within {:g} s"  # ends the message of a call that never ends
 ERROR_CHARACTERS = 1000  # characters of an error message that an episode keeps
 
 
@@ -282,17 +282,15 @@ class _Running:
         self._abandoned = True
         if self.stop is not None:
             return  # only ``close`` does not end
-        message = f"no answer within {self.limits.max_seconds:g} s"
         if self.error is not None:
             self.stop, self.failure = StopReason.ENVIRONMENT_FAILED, FailureReason.GONE
         elif self.replies:
             self.stop = StopReason.TIMEOUT
         else:
             self.stop, self.failure = StopReason.ENVIRONMENT_FAILED, FailureReason.START
-        message = f"{self.stop.replace('_', ' ')}: {message}"
+        message = f"{self.stop.replace('_', ' ')}: {UNANSWERED.format(self.limits.max_seconds)}"
         self.conversation.messages.append({"role": "tool", "content": message})
         self.ended = time.monotonic()
-        print(f"task {self.request.task.task_id}: {message}", file=sys.stderr)
 
     def _execute(self, reply: Reply) -> bool:
         """Pass ``reply`` to the environment. True if the environment ends the episode."""
@@ -317,6 +315,8 @@ class _Running:
         return False
 
     def _hear(self, role: str, content: str) -> str:
+        if not isinstance(content, str):
+            raise TypeError(f"the session says an object of type {type(content).__name__}, expected a text")
         content = writable(content)
         if not self._abandoned:
             self.conversation.messages.append({"role": role, "content": content})

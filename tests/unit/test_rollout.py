@@ -220,9 +220,7 @@ def hanging(method: str, names: set[str]) -> type[MiniworldSession]:
 
 
 @pytest.mark.parametrize(("method", "reason"), [("step", StopReason.TIMEOUT), ("reset", StopReason.ENVIRONMENT_FAILED)])
-def test_endless_call_costs_only_its_own_episode(
-    method: str, reason: StopReason, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_endless_call_costs_only_its_own_episode(method: str, reason: StopReason) -> None:
     stuck = {task.task_id for task in TASKS[:3]}
     requests = [RolloutRequest(task, 0) for task in TASKS]
     limits = replace(LIMITS, max_seconds=1.0)
@@ -232,7 +230,6 @@ def test_endless_call_costs_only_its_own_episode(
     assert [one.score for one in episodes] == [0.0] * 3 + [1.0] * 9
     note = f"{reason.replace('_', ' ')}: no answer within 1 s"
     assert [one.messages[-1]["content"] == note for one in episodes] == [True] * 3 + [False] * 9
-    assert capsys.readouterr().err.splitlines() == [f"task {task.task_id}: {note}" for task in TASKS[:3]]
 
 
 def test_time_outside_calls_ends_no_episode() -> None:

@@ -29,16 +29,19 @@ from coevolve.audit.players import PLAYERS
 from coevolve.audit.subject import Subject, name
 from coevolve.core.errors import CoevolveError
 from coevolve.core.interruptions import interrupted, named
+from coevolve.core.plugins import place_of
 from coevolve.core.records import Candidate
 from coevolve.core.similarity import Index
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
-from coevolve.core.trajectories import INTERRUPTED
+from coevolve.core.trajectories import INTERRUPTED, Trajectory
 from coevolve.environments.chains import replay
 from coevolve.environments.environment import Phrasebook, Session
 from coevolve.environments.registry import opened
 from coevolve.environments.tool_schema import tool_schema
 from coevolve.environments.worker_main import end_with
+from coevolve.rollout import UNANSWERED
+from coevolve.stages.verify.gates import another
 from coevolve.stages.verify.library import solution_of, text_of
 from coevolve.stages.verify.words import Played, words_match
 
@@ -66,8 +69,22 @@ MEMBERS: dict[str, Any] = {
 @check("contract.episodes", "fail", "repair what ends these episodes; the other checks leave their tasks out")
 def episodes_end(subject: Subject) -> Iterator[str]:
     """Do the references play to their end, in threads and beside each other, as the loop plays them?"""
-    first = next((name(task) for task, episode in subject.episodes if episode.stop_reason in INTERRUPTED), "")
-    yield from (f"{note}; the first is {first}" for note in interrupted(one.end for _, one in subject.episodes))
+    _ = subject.tools  # no other check can do without them
+    broken = [(task, one) for task, one in subject.episodes if one.stop_reason in INTERRUPTED]
+    for _, one in broken:
+        subject.raised.setdefault(one.end[1].removeprefix(f"{one.failure}: "), "contract.episodes")
+    for note in interrupted(one.end for _, one in subject.episodes):
+        yield f"{note}; the first is {name(broken[0][0])}{_where(subject, *broken[0])}"
+
+
+def _where(subject: Subject, task: Task, episode: Trajectory) -> str:
+    """The line that ends the episode of a reference, if it does so again."""
+    if episode.end[1].endswith(UNANSWERED.format(subject.max_seconds)):
+        return ""
+    try:
+        return subject.reference(task).where
+    except (Exception, SystemExit) as error:
+        return place_of(error)
 
 
 @check("contract.members", "fail", "see `Environment` in environments/environment.py for each attribute and method")
@@ -98,26 +115,33 @@ def members_fit(subject: Subject) -> Iterator[str]:
 @check("contract.answers", "fail", "see `Session` in environments/environment.py for what each method returns")
 def answers_fit(subject: Subject) -> Iterator[str]:
     """Are observations, digests, ends of episodes and rewards as the contract says, after each part of a reference?"""
+    found: dict[str, dict[str, None]] = defaultdict(dict)
     for task in subject.tasks:
         calls = subject.environment.reference(task)
         parts = [(turn, row) for turn, made in enumerate(calls) for row in range(len(made) + 1)]
-        flaws = dict[str, None]()
         for turn, row in [*parts[:PREFIXES], parts[-1]]:
             one = subject.play(task, [*calls[:turn], calls[turn][:row], *([] for _ in calls[turn + 1 :])])
-            flaws |= dict.fromkeys([*one.flaws, *([one.broken] if one.broken else [])])
-        yield from (f"{name(task)}: {flaw}" for flaw in flaws)
+            for flaw in [*one.flaws, *filter(None, [one.broken + one.where])]:
+                found[flaw][name(task)] = None
+            if one.broken:
+                subject.raised.setdefault(one.broken, "contract.answers")
+    for flaw, tasks in found.items():
+        yield f"{next(iter(tasks))}{f' and {len(tasks) - 1} more' if len(tasks) > 1 else ''}: {flaw}"
 
 
 @check("contract.bad_arguments", "fail", "return an error turn: an exception ends the agent's episode with score 0")
 def bad_arguments_are_refused(subject: Subject) -> Iterator[str]:
     """Are bad arguments refused without an exception, and unknown ones without a change of the world?"""
     unknown: list[dict[str, Any]] = [{"no_such_argument": value} for value in STRANGE_VALUES]
+    right = {call.name: call.arguments for task in subject.tasks for call in task.calls}
     for task, function in zip(cycle(subject.tasks), (tool["function"] for tool in subject.tools), strict=False):
         flat = tool_schema(function).flat()
         keys, closed = flat["properties"], flat.get("additionalProperties", False) is False
+        known = right.get(function["name"], {})
+        wrong = ({**known, key: other} for key, value in known.items() if (other := another(value)) is not None)
         with closing(subject.environment.open()) as session:
             session.reset(task)
-            for arguments in [*unknown, {}, *({key: None} for key in keys)]:
+            for arguments in [*unknown, {}, *({key: None} for key in keys), *wrong]:
                 said, before = f"{function['name']}({shortened(arguments)})", session.digest()
                 try:
                     heard = session.step(ToolCall(function["name"], arguments))
@@ -207,7 +231,7 @@ def oracle_max(subject: Subject) -> Iterator[str]:
     for task, one in subject.episodes:
         if one.stop_reason not in INTERRUPTED and task.task_id not in subject.unsteady and one.score < 1.0:
             failed = ", ".join(key for key, passed in one.checks.items() if not passed)
-            yield f"{name(task)}: {one.score:g}, fails {failed or f'after {one.stop_reason}'}"
+            yield f"{name(task)}: {one.score:g}, {f'fails {failed}' if failed else f'ends as {one.stop_reason}'}"
 
 
 @check("semantic.floor_gap", "fail", "look for conditions that are true from the start")

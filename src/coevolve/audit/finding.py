@@ -14,6 +14,7 @@ from coevolve.core.io import write_json
 from coevolve.core.plugins import place_of
 from coevolve.core.untrusted import one_line
 from coevolve.environments.environment import Environment
+from coevolve.rollout import UNANSWERED
 
 Severity = Literal["fail", "warn", "advisory"]
 SEVERITIES: tuple[Severity, ...] = ("fail", "warn", "advisory")  # the worst first
@@ -77,14 +78,16 @@ def finding(subject: Subject, key: str) -> Finding:
     while (tick := subject.deadline.tick()) and not wait([done], tick).done:
         pass
     thread.end()
-    error = done.exception() if done.done() else TimeoutError(f"no answer within {subject.max_seconds:g} s")
+    error = done.exception() if done.done() else TimeoutError(UNANSWERED.format(subject.max_seconds))
     first_of_all = key == next(iter(CHECKS))
     subject.stopped = not done.done() or (first_of_all and (error is not None or not any(subject.some.values())))
     if error is not None:
-        text = named(error)
-        first = subject.raised.setdefault(text, key)
-        found.append(text + place_of(error) if first == key else f"the same exception as in {first}")
-        remedy = remedy_for(text) or RAISED if first == key else ""
+        remedy = remedy_for(named(error)) or RAISED
+        subject.raised.setdefault(named(error), key)
+        found.append(named(error) + place_of(error))
+    known = [next((first for text, first in subject.raised.items() if text in line), key) for line in found]
+    if found and key not in known:
+        found, remedy = [f"the same exception as in {known[0]}"], ""
     shown = [one_line(line, EVIDENCE) for line in found[:SHOWN]]
     return Finding(key, severity, (run.__doc__ or "").splitlines()[0], len(found), shown, remedy)
 

@@ -15,6 +15,7 @@ from coevolve.core.deadline import Deadline
 from coevolve.core.hashing import content_hash
 from coevolve.core.interruptions import named
 from coevolve.core.io import parse
+from coevolve.core.plugins import place_of
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.trajectories import INTERRUPTED, Trajectory
 from coevolve.environments.environment import Environment, Session, blameless, quarantined
@@ -35,7 +36,7 @@ def name(task: Task) -> str:
 class PlayedEpisode:
     """The answers of an episode, including that of ``reset``, and its score.
 
-    ``broken``: the error of a call, after which the score is 0. ``flaws``: answers of the wrong type.
+    ``broken``: the error of a call, after which the score is 0, and ``where`` it was raised. ``flaws``: answers of the wrong type.
     """
 
     heard: list[Observation]
@@ -44,6 +45,7 @@ class PlayedEpisode:
     digest: str
     broken: str = ""
     flaws: Sequence[str] = ()
+    where: str = ""
 
     @property
     def said(self) -> list[str]:
@@ -163,7 +165,7 @@ class Subject:
         except (Exception, SystemExit) as error:
             if not heard or blameless(error, self.environment, task):
                 raise
-            return PlayedEpisode(heard, 0.0, {}, "", named(error), flaws)
+            return PlayedEpisode(heard, 0.0, {}, "", named(error), flaws, place_of(error))
 
 
 def _ended(session: Session, task: Task, calls: Calls, says: str, heard: list[Observation]) -> bool:

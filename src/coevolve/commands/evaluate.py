@@ -148,16 +148,16 @@ def run(args: argparse.Namespace) -> int:
 def _check_references(
     environment: Environment, splits: Mapping[str, Sequence[Task]], outcomes: Sequence[Outcome], ends: Sequence[End]
 ) -> None:
-    """Raise a CoevolveError if a reference does not succeed, although its task is not in quarantine."""
+    """Raise a CoevolveError if a reference gets less than 1, although its task is not in quarantine."""
     bad = {name for tasks in splits.values() for name in quarantined(environment, tasks)}
-    failed = [one for one in outcomes if not one.success and one.task_id not in bad]
+    failed = [one for one in outcomes if one.score < 1.0 and one.task_id not in bad]
     if failed:
         first = failed[0]
         why = first.cause or ", ".join(name for name, passed in first.checks.items() if not passed)
         raise CoevolveError(
-            f"{len(failed)} of {len(ends)} references do not succeed; the first is task {first.task_id} of "
-            f"{first.panel}, which fails {why or f'with the reward {first.score:g}'}; repair the reference or the "
-            "checker, or put the item into `quarantine`"
+            f"{len(failed)} of {len(ends)} references get less than 1; the first is task {first.task_id} of {first.panel} "
+            f"with {first.score:g}{f', which fails: {why}' if why else ''}; repair the reference or the checker, or put the "
+            "item into `quarantine`"
         )
     if len(outcomes) < len(ends):
         raise CoevolveError("not all references could be played: see above")

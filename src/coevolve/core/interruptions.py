@@ -27,7 +27,12 @@ REMEDIES = {
 
 def named(error: BaseException) -> str:
     """The text of ``error`` with its type, which a CoevolveError does not need."""
-    return str(error) if isinstance(error, CoevolveError) else f"{type(error).__name__}: {error}"
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    kind = [] if isinstance(error, CoevolveError) else [type(error).__name__]
+    return ": ".join([*kind, *filter(None, [text])])
 
 
 @contextmanager

@@ -151,7 +151,9 @@ def attempt(action: Callable[[], Any], failure: str, hint: str = "") -> Any:
 
 
 def place_of(error: BaseException) -> str:
-    """The last line of a user's code that ``error`` went through; empty if it went through none."""
+    """The last line of a user's code that ``error`` went through; empty if it went through none, and for a CoevolveError."""
+    if isinstance(error, CoevolveError):
+        return ""
     if isinstance(error, SyntaxError):
         return f" ({error.filename}, line {error.lineno})"
     ours = (str(SOURCE / PACKAGE), str(importlib.__file__), "<")

@@ -29,7 +29,7 @@ class Printed:
     first: str = ""
 
     def notes(self) -> list[str]:
-        return [f"the environment printed {self.lines} lines; the first: {self.first!r}"] if self.lines else []
+        return [f"the environment printed {self.lines} lines; the first: {self.first}"] if self.lines else []
 
 
 @contextlib.contextmanager

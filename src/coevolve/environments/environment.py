@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.plugins import attempt
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.lexicon import Meaning
 from coevolve.environments.sources import sources
@@ -186,7 +188,8 @@ class Environment(ABC):
         known = ("seed", *self.panels, *self.more_splits)
         if split not in known:
             raise CoevolveError(f"{self.name} has no split {split!r}; expected one of: {', '.join(known)}")
-        return self.load_tasks(split)
+        tasks: Sequence[Task] = attempt(partial(self.load_tasks, split), f"{self.name} has no tasks of {split}")
+        return tasks
 
     def reference(self, task: Task) -> list[list[ToolCall]]:
         """The calls, turn by turn, that solve ``task``: by default ``task.reference``."""

@@ -181,14 +181,15 @@ def _variants(
     for row in sorted(range(len(located)), key=lambda row: not changed[row]):
         position, call = located[row]
         for key, value in call.arguments.items():
-            if (other := _another(value)) is not None:
+            if (other := another(value)) is not None:
                 yield position, ToolCall(call.name, {**call.arguments, key: other})
         twin = next((name for name in keys if name != call.name and keys[name] == keys[call.name]), None)
         if twin is not None:
             yield position, ToolCall(twin, call.arguments)
 
 
-def _another(value: Any) -> Any:
+def another(value: Any) -> Any:
+    """A wrong value of the same type; None if the type has no obvious one."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
