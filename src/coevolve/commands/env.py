@@ -201,11 +201,11 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    make(args.name)
+    name = make(args.name).name
     if not HOSTED.installed():
         raise CoevolveError("serving needs OpenEnv's packages; run `coevolve env install openenv`")
     interpreter = str(HOSTED.python)
-    command = [interpreter, "-m", "coevolve.environments.openenv_server", args.name, sys.executable]
+    command = [interpreter, "-m", "coevolve.environments.openenv_server", name, args.name, sys.executable]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "COEVOLVE_CACHE": str(cache())}
     # replaces this process, so that a signal to it ends the server
     command += [args.host, str(args.port), str(args.sessions), *([str(args.tasks)] if args.tasks else [])]

@@ -211,8 +211,8 @@ def own_pages(app: Any, bound: str) -> Any:
 def main() -> None:
     import uvicorn
 
-    name, python, host, port, sessions, *file = sys.argv[1:]
-    world = WorkerEnvironment(name, f"={name}", python, 2, (int(sessions) + 1) // 2)
+    name, place, python, host, port, sessions, *file = sys.argv[1:]
+    world = WorkerEnvironment(name, f"={place}", python, 2, (int(sessions) + 1) // 2)
     members: dict[str, Any] = {"world": world}
     offered = ""
     if file:

@@ -61,14 +61,22 @@ def maker(name: str) -> Any:
 
 def _place(name: str) -> str:
     if (place := places().get(name)) is None:
-        raise CoevolveError(f"environment {name!r} is unknown; {expected(name, names())}")
+        raise CoevolveError(
+            f"environment {name!r} is unknown; {expected(name, names())}. FILE.py:CLASS names a class of your own; an entry "
+            f"point of the group {GROUP} in pyproject.toml gives it a name"
+        )
     return place
 
 
 def make(name: str) -> Environment:
-    """The environment called ``name``. An unknown name is a CoevolveError that lists the known names."""
+    """The environment called ``name``, or that MODULE:CLASS or FILE.py:CLASS makes.
+
+    An unknown name is a CoevolveError that lists the known names.
+    """
     if name in REGISTERED:
         return _made(REGISTERED[name], name)
+    if ":" in name:
+        return make_from(_imported(name))
     made = make_from(place := _place(name))
     if made.name != name:
         raise CoevolveError(
@@ -77,15 +85,19 @@ def make(name: str) -> Environment:
     return made
 
 
-def opened(place: str) -> Environment:
-    """The environment called ``place``, or the environment that MODULE:CLASS or FILE.py:CLASS makes."""
-    path, colon, maker = place.partition(":")
-    if path.endswith(".py"):
-        if not (file := Path(path)).is_file():
-            raise CoevolveError(f"{place}: there is no file {path}")
-        sys.path.insert(0, str(file.resolve().parent))
-        path = file.stem
-    return make_from(f"{path}:{maker}") if colon else make(place)
+opened = make
+
+
+def _imported(place: str) -> str:
+    """MODULE:CLASS of FILE.py:CLASS, whose folder joins the import path."""
+    path, _, maker = place.partition(":")
+    if not path.endswith(".py"):
+        return place
+    if not (file := Path(path)).is_file():
+        raise CoevolveError(f"{place}: there is no file {path}")
+    if (folder := str(file.resolve().parent)) not in sys.path:
+        sys.path.insert(0, folder)
+    return f"{file.stem}:{maker}"
 
 
 def make_from(place: str) -> Environment:

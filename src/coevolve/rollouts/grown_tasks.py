@@ -101,10 +101,10 @@ def grow(
         )
     world = make(environment)
     rows, files = rollout_files(rollouts, chosen.format)
-    known_tasks = tasks_of(known, environment) if known is not None else list(world.tasks("seed"))
+    known_tasks = tasks_of(known, world.name) if known is not None else list(world.tasks("seed"))
     if not known_tasks:
         raise CoevolveError("--known: no tasks; expected the tasks that the rollouts are about")
-    held_out = {name: tasks_of(panel, environment) for name, panel in (panels or {}).items()}
+    held_out = {name: tasks_of(panel, world.name) for name, panel in (panels or {}).items()}
     if empty := [name for name, tasks in held_out.items() if not tasks]:
         raise CoevolveError(f"--panel {empty[0]}: no tasks; expected evaluation tasks, which no new task may overlap")
     if panels is None:
@@ -139,9 +139,9 @@ def grow(
 
 @dataclass
 class _Growth:
-    """One run of the steps in ``folder``. A step writes files and returns lines for the user."""
+    """One run of the steps in ``folder``. A step writes files and returns lines for the user. ``place`` makes the ``world``."""
 
-    name: str
+    place: str
     world: Environment
     known: list[Task]
     panels: dict[str, list[Task]]
@@ -186,7 +186,7 @@ class _Growth:
         line, *notes = [*told["read"], *(note for step in ("signals", "explore", "verify") for note in told[step][1:])]
         facts = {"line": line, "notes": notes, "rollouts": read_metadata(work / "trajectories.parquet").num_rows}
         lineage(out, tasks, self.explorations(), signals, verdicts)
-        page(out, self.name, self.known, facts, self.options.policy)
+        page(out, self.world.name, self.known, facts, self.options.policy)
         return Grown(out, tasks, verdicts, signals, notes)
 
     def read(self, rows: RolloutFormat, files: Sequence[Path]) -> list[str]:
@@ -215,7 +215,7 @@ class _Growth:
         # a trainer may add a prefix to the names of tools
         if unknown := sorted(called - {tool["function"]["name"] for tool in self.world.tools()}):
             listed = one_line(", ".join(unknown[:5]))
-            lines.append(f"tools of the rollouts that {self.name} does not have: {len(unknown)} ({listed})")
+            lines.append(f"tools of the rollouts that {self.world.name} does not have: {len(unknown)} ({listed})")
         return lines
 
     def explore(self) -> list[str]:
@@ -250,7 +250,7 @@ class _Growth:
         lines = read_lines(self.work / "candidates.jsonl")
         library = Library(self.known, self.panels, config.near_duplicate)
         with bar(len(lines), "verify", "candidates") as progress:
-            judged = verify(self.name, lines, library, engine=local(), words=config.words, progress=progress.update)
+            judged = verify(self.place, lines, library, engine=local(), words=config.words, progress=progress.update)
         hopeless(causes(judged), len(judged), "candidates")
         tasks, verdicts = accepted(judged), [one.verdict for one in judged]
         write_jsonl(self.work / "accepted.jsonl", tasks)

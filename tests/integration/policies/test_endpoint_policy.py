@@ -248,7 +248,10 @@ def test_episodes_that_nobody_played_are_not_measured(tmp_path: Path) -> None:
     world = make("miniworld")
     tasks = list(world.tasks("validation")[:2])
     config = Evaluate(tasks=2)
-    with proxy(script=[HTML] * 2) as server, pytest.raises(CoevolveError, match=r"2 of 2 episodes count nowhere: .*server.*busy"):
+    with (
+        proxy(script=[HTML] * 2) as server,
+        pytest.raises(CoevolveError, match=r"2 of 2 episodes count nowhere: .*server.*busy"),
+    ):
         evaluate(policy(server.url, "m", tmp_path / "a", retries=0), world, {"validation": tasks}, LIMITS, config, 0)
     with proxy(script=[HTML, reply(None, ("complete_task", {}))]) as server:
         acting = policy(server.url, "m", tmp_path / "b", retries=0, concurrency=1)

@@ -43,9 +43,9 @@ def verify(
     """
     if words not in WORDS:
         raise CoevolveError(f"words: expected one of {', '.join(WORDS)}, found {words!r}")
-    make(environment)  # an unknown name is one clear error, not a rejection of everything
-    held_out = {name: tasks_of(tasks, environment) for name, tasks in (panels or {}).items()}
-    library = Library(tasks_of(known, environment), held_out, near_duplicate)
+    owner = make(environment).name  # an unknown name is one clear error, not a rejection of everything
+    held_out = {name: tasks_of(tasks, owner) for name, tasks in (panels or {}).items()}
+    library = Library(tasks_of(known, owner), held_out, near_duplicate)
     return judge.verify(environment, lines(candidates), library, engine=engine, words=words, progress=progress)
 
 

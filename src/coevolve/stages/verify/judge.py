@@ -168,7 +168,7 @@ class Judge:
     def judge(self, line: str) -> Judged:
         """The verdict on one line, up to the first gate that fails. No candidate can make it raise."""
         try:
-            candidate = read(self.name, line)
+            candidate = read(self.environment.name, line)
         except Exception as error:
             reason = writable(named(error)[:SHOWN])
             return Judged(Verdict(content_hash(line), None, False, [Gate("readable", False, reason)]))
