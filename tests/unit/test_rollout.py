@@ -21,6 +21,7 @@ from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 from tests.unit.core.test_calls import nested
+from tests.unit.environments import unruly
 from tests.unit.stages.train.small import WORLD
 from tests.waiting import PATIENCE
 
@@ -264,3 +265,50 @@ def test_environments_step_concurrently() -> None:
     assignments = [RolloutRequest(TASKS[0], seed) for seed in range(16)]
     episodes = rollout(ReferencePolicy(WORLD), Around(Meets), assignments, LIMITS)
     assert all(is_success(one.trajectory.score) for one in episodes)
+
+
+def test_all_calls_of_a_session_come_from_one_thread() -> None:
+    seen: list[set[int]] = []
+
+    class Watched(unruly.SwitchSession):
+        def __init__(self) -> None:
+            self.threads = {threading.get_ident()}
+            seen.append(self.threads)
+
+        def __getattribute__(self, name: str) -> Any:
+            if name in ("reset", "step", "say", "score", "close", "begin_reply"):
+                object.__getattribute__(self, "threads").add(threading.get_ident())
+            return object.__getattribute__(self, name)
+
+    class House(unruly.Switches):
+        session = Watched
+
+    house = House()
+    requests = [RolloutRequest(task, seed) for task in house.tasks("seed") for seed in range(8)]
+    played = rollout(ReferencePolicy(house), house, requests, replace(LIMITS, batch=16), workers=3)
+    assert {one.trajectory.stop_reason for one in played} == {StopReason.DONE}
+    assert {one.trajectory.score for one in played} == {1.0}, "its database refuses other threads"
+    assert len(seen) == len(requests) and all(len(threads) == 1 for threads in seen)
+
+
+@pytest.mark.parametrize("habit", [unruly.Unclosed, unruly.with_habit("close", lambda *_: threading.Event().wait())])
+def test_session_that_does_not_close_keeps_its_score(habit: type[unruly.Switches]) -> None:
+    house = habit()
+    requests = [RolloutRequest(task, 0) for task in house.tasks("seed")[:2]]
+    played = rollout(ReferencePolicy(house), house, requests, replace(LIMITS, max_seconds=0.5))
+    assert [(one.trajectory.stop_reason, one.trajectory.score) for one in played] == [(StopReason.DONE, 1.0)] * 2
+
+
+def test_an_interrupted_episode_says_what_interrupted_it() -> None:
+    for habit, end in (
+        (unruly.Broken, (StopReason.BROKEN, "RuntimeError: the bulb is gone")),
+        (unruly.Leaving, (StopReason.BROKEN, "SystemExit: 3")),
+        (unruly.Shut, (StopReason.ENVIRONMENT_FAILED, "no session started: OSError: the house is locked")),
+        (unruly.Stuck, (StopReason.TIMEOUT, "no answer within 0.5 s")),
+        (unruly.Switches, (StopReason.DONE, "")),
+    ):
+        house = habit()
+        (one,) = rollout(
+            ReferencePolicy(house), house, [RolloutRequest(house.tasks("seed")[0], 0)], replace(LIMITS, max_seconds=0.5)
+        )
+        assert one.trajectory.end == end

@@ -78,6 +78,7 @@ def finding(subject: Subject, key: str) -> Finding:
     while (tick := subject.deadline.tick()) and not wait([done], tick).done:
         pass
     thread.end()
+    severity = severity if done.done() else "fail"  # whatever else the check would have found
     error = done.exception() if done.done() else TimeoutError(UNANSWERED.format(subject.max_seconds))
     first_of_all = key == next(iter(CHECKS))
     subject.stopped = not done.done() or (first_of_all and (error is not None or not any(subject.some.values())))

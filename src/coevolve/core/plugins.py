@@ -4,9 +4,9 @@ The project's declarations need no installation, because its folder (the working
 environment in a file beside params.yaml works at once, and a queued experiment imports its own copy of that file.
 """
 
-import importlib
 import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from coevolve.core.errors import CoevolveError, expected
 
 DECLARATIONS = Path("pyproject.toml")
 CHECKOUT = SOURCE.parent / DECLARATIONS  # of a checkout: its packages count even if it is not installed
+LIBRARY = sysconfig.get_path("stdlib")
 PLACE = re.compile(r"[\w.]+(:[\w.]+)?")  # MODULE or MODULE:NAME
 
 
@@ -156,6 +157,7 @@ def place_of(error: BaseException) -> str:
         return ""
     if isinstance(error, SyntaxError):
         return f" ({error.filename}, line {error.lineno})"
-    ours = (str(SOURCE / PACKAGE), str(importlib.__file__), "<")
-    theirs = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
+    ours = (str(SOURCE / PACKAGE), "<")
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
+    theirs = [one for one in frames if not one.filename.startswith(LIBRARY) or "site-packages" in one.filename]
     return f" ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else ""

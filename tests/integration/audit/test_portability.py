@@ -1,4 +1,4 @@
-"""Answers that depend on the order of a set differ in another process."""
+"""Answers that depend on the order of a set, or on the time of day, differ in another process."""
 
 from coevolve.audit.finding import finding
 from coevolve.audit.subject import Subject
@@ -8,7 +8,8 @@ CHECK = "semantic.verifier_portability"
 
 
 def test_answers_that_differ_in_another_process_are_found() -> None:
-    for place, number in (("miniworld", 0), ("tests.unit.audit.broken:Scattered", 8)):
+    timed = "tests.unit.environments.unruly:Timed"
+    for place, number in (("miniworld", 0), ("tests.unit.audit.broken:Scattered", 8), (timed, 2)):
         found = finding(Subject(opened(place), 4, place), CHECK)
         assert found.number == number, found.evidence
         assert all("differs in another process" in line for line in found.evidence)

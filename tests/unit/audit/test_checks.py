@@ -16,7 +16,7 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from tests.contract import violations
 from tests.unit.audit import broken, hostile
-from tests.unit.environments import tracker
+from tests.unit.environments import tracker, unruly
 from tests.unit.environments.quiz import HeldOut, Quiz
 
 ELSEWHERE = "semantic.verifier_portability"  # takes a process
@@ -154,3 +154,19 @@ def test_member_of_a_wrong_type_is_found(changed: Mapping[str, Any]) -> None:
     world = Miniworld()
     vars(world).update(changed)
     assert violations(world, 1, "contract.members")
+
+
+def test_tools_that_few_tasks_call_are_checked_too() -> None:
+    """The time of day is in the last of many tasks."""
+    subject = Subject(unruly.Timed(), 1, f"{unruly.__name__}:Timed")
+    assert [task.tools for task in subject.sample["seed"]] == [["press"], ["press", "note"]]
+
+
+def test_a_task_that_does_not_repeat_is_named_once() -> None:
+    found = violations(broken.Moody(), 4, *QUICK)
+    assert set(found) == {"runtime.episode_determinism"}
+
+
+def test_half_a_reward_names_the_failed_check() -> None:
+    (line, *_) = violations(unruly.Half(), 2, "contract.episodes", "semantic.oracle_max")["semantic.oracle_max"]
+    assert line.endswith(": 0.5, fails whole")

@@ -1,10 +1,14 @@
 """The table of `coevolve evaluate`."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from coevolve.commands.evaluate import show
 from coevolve.core.outcomes import Outcome
 from coevolve.stages.evaluate.config import Evaluate
+from tests.cli import coevolve
 
 CONFIG = Evaluate(panels=None, tasks=2, samples=4, temperature=1.0, bootstrap=50, confidence=0.95)
 
@@ -28,3 +32,57 @@ def test_all_counts_tasks_and_mean_counts_categories(capsys: pytest.CaptureFixtu
     show("test", outcomes, set(), CONFIG.model_copy(update={"samples": 1}), 0)
     rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line.strip()}
     assert (rows["all"][1:3], rows["mean"][1]) == (["4", "0.250"], "0.500")
+
+
+UNRULY = "tests.unit.environments.unruly:"
+
+
+@pytest.mark.parametrize(
+    ("habit", "said"),
+    [
+        ("Broken", "3 of 3 episodes broke: RuntimeError: the bulb is gone; repair the environment switches"),
+        (
+            "Alarmed",
+            "3 of 3 episodes broke: ValueError: signal only works in main thread of the main interpreter; coevolve",
+        ),
+        ("Looped", "3 of 3 episodes broke: RuntimeError: There is no current event loop"),
+        ("Shut", "3 of 3 episodes count nowhere: no session started: OSError: the house is locked; repair"),
+        ("Unjudged", "3 of 3 episodes broke: RuntimeError: no judge"),
+        ("Leaving", "3 of 3 episodes broke: SystemExit: 3"),
+        ("Stuck", "3 of 3 episodes ran out of time: no answer within 0.3 s; let the call end"),
+        ("Unlisted", "switches has no tasks of validation: KeyError: 'no list' ("),
+    ],
+)
+def test_evaluation_that_is_interrupted_everywhere_is_one_error(habit: str, said: str) -> None:
+    done = coevolve("evaluate", "--environment", UNRULY + habit, "--policy", "reference", "--max-seconds", "0.3")
+    assert done.returncode == 1 and done.stdout == ""
+    (error,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
+    assert said in error
+    assert habit == "Unlisted" or "validation, first task " in error
+
+
+def test_interruptions_above_a_twentieth_begin_the_result(tmp_path: Path) -> None:
+    out = tmp_path / "outcomes.jsonl"
+    done = coevolve(
+        *("evaluate", "--environment", f"{UNRULY}Fragile", "--policy", "reference", "--out", str(out)),
+        *("--split", "seed", "--split", "validation"),
+    )
+    assert done.stdout.splitlines()[1] == "2 of 8 episodes broke: RuntimeError: the bulb is gone"
+    assert "error: 2 of 8 references get less than 1; the first is task" in done.stderr and done.returncode == 1
+    causes = [json.loads(line)["cause"] for line in out.read_text().splitlines()]
+    assert sorted(causes)[-3:] == ["", *["RuntimeError: the bulb is gone"] * 2]
+
+
+def test_a_reference_below_1_is_an_error_that_names_the_check() -> None:
+    done = coevolve("evaluate", "--environment", f"{UNRULY}Half", "--policy", "reference")
+    assert done.returncode == 1
+    assert "3 of 3 references get less than 1" in done.stderr and "with 0.5, which fails: whole" in done.stderr
+
+
+@pytest.mark.parametrize("habit", ["Switches", "Running", "Unclosed", "Shouting"])
+def test_an_environment_that_plays_evaluates_and_its_prints_are_counted(habit: str) -> None:
+    file = Path(__file__).parents[1] / "environments/unruly.py"
+    done = coevolve("evaluate", "--environment", f"{file}:{habit}", "--policy", "reference")
+    assert done.returncode == 0 and " 1.000 " in done.stdout
+    said = [line for line in done.stdout.splitlines() if "press" in line]
+    assert said == (["the environment printed 3 lines; the first: pressing"] if habit == "Shouting" else [])

@@ -70,3 +70,19 @@ def test_invalid_environment_is_a_one_line_error(
     with pytest.raises(CoevolveError, match=said) as caught:
         made(tmp_path, place, monkeypatch)
     assert "\n" not in str(caught.value)
+
+
+def test_a_class_in_a_file_or_a_module_needs_no_name(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text(OUTSIDE)
+    assert make(f"{tmp_path / 'beside.py'}:Good").name == "mine"
+    assert make("beside:function").name == "mine"
+    with pytest.raises(CoevolveError, match="there is no file nowhere"):
+        make("nowhere.py:Good")
+
+
+def test_the_error_for_an_unknown_name_says_how_a_class_gets_one() -> None:
+    with pytest.raises(CoevolveError) as caught:
+        make("stock")
+    assert "expected one of: " in str(caught.value)
+    assert "FILE.py:CLASS names a class of your own; an entry point of the group" in str(caught.value)
+    assert "coevolve.environments in pyproject.toml gives it a name" in str(caught.value)

@@ -5,8 +5,9 @@ from functools import cache
 
 import pytest
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.records import Exploration, Generation, Signal
-from coevolve.core.task import Provenance, Task
+from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import learn
@@ -18,6 +19,7 @@ from coevolve.stages.explore.explorer import carry_out, explore, plan
 from coevolve.stages.explore.requests import requests, written
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.generate.spec import exploration_of
+from tests.unit.environments import unruly
 from tests.unit.environments.quiz import Quiz
 from tests.unit.environments.tracker import Secret, Tracker
 from tests.unit.stages.train.small import PARAMS
@@ -146,3 +148,40 @@ def test_tools_that_no_exploration_reached_are_named(environment: Tracker, said:
     planned = plan(environment, environment.tasks("seed"), [], [], [], config, 0, 0)
     found, _, notes = carry_out(planned, config, PARAMS.policy, None, lambda count: None)  # type: ignore[arg-type]
     assert len(found) > 100 and notes == said
+
+
+def outcome(habit: type[Environment]) -> tuple[list[Exploration], list[str]]:
+    config = PARAMS.explore.model_copy(update={"explorations": 40, "guidance": "coverage"})
+    environment = habit()
+    planned = plan(environment, environment.tasks("seed"), [], [], [], config, 0, 0)
+    found, interrupted, _ = carry_out(planned, config, PARAMS.policy, None, lambda count: None)  # type: ignore[arg-type]
+    return found, interrupted
+
+
+@pytest.mark.parametrize("error", [RuntimeError("the bulb is gone"), SystemExit("the bulb is gone")])
+def test_an_exception_ends_one_exploration_and_is_counted(error: BaseException) -> None:
+    def sometimes(session: unruly.SwitchSession, call: ToolCall) -> None:
+        if session.task.split == "exploration" and call.arguments.get("name") == "cellar":
+            raise error
+
+    found, (note,) = outcome(unruly.with_habit("step", sometimes))
+    assert 10 < len(found) < 40
+    assert {call.arguments["name"] for one in found for call in one.calls} >= {"hall", "study"}
+    count, _, rest = note.partition(" ")
+    assert 0 < int(count) < 30 and rest == f"of 40 explorations broke: {type(error).__name__}: the bulb is gone"
+
+
+def test_explorations_that_all_break_are_one_error() -> None:
+    def later(session: unruly.SwitchSession, task: Task) -> None:
+        if task.split == "exploration":
+            raise RuntimeError("the bulb is gone")
+
+    with pytest.raises(CoevolveError, match="40 of 40 explorations broke: RuntimeError: the bulb is gone; `coev"):
+        outcome(unruly.with_habit("reset", later))
+
+
+def test_references_that_all_break_are_one_error() -> None:
+    with pytest.raises(
+        CoevolveError, match="5 of 5 references broke: RuntimeError: the bulb is gone; `coevolve env check`"
+    ):
+        outcome(unruly.Broken)
