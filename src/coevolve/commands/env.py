@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -174,13 +175,13 @@ def _arguments(function: Mapping[str, Any]) -> str:
 
 def _check(args: argparse.Namespace) -> int:
     printed, found = Printed(), list[Finding]()
-    with apart(printed, "stdout", "stderr"):
+    with redirect_stdout(printed), redirect_stderr(printed), apart(printed, 1, 2):
         environment = opened(args.name)
         subject = Subject(environment, args.tasks, args.name, args.max_seconds)
     print(_line(f"{environment.name}, {environment.fingerprint}"))
     for key in dict.fromkeys([next(iter(CHECKS)), *chosen(args.only, CHECKS)]):
         print(f"  {key:34s} ", end="", flush=True)
-        with apart(printed, "stdout", "stderr"):
+        with redirect_stdout(printed), redirect_stderr(printed), apart(printed, 1, 2):
             one = finding(subject, key)
         found.append(one)
         if one.number and not one.remedy:

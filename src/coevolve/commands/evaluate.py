@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 
 from rich.console import Console
@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
     began = time.monotonic()
     with _kept(args, environment, splits) as kept:
         with _opened(args, environment) as (policy, endpoint):
-            with apart(printed, "stdout"):
+            with redirect_stdout(printed), apart(printed, 1):
                 outcomes = evaluate(policy, environment, splits, limits, config, args.seed, kept, ends)
             if endpoint and not endpoint.spend.answered and (reasons := getattr(policy, "failures", [])):
                 raise CoevolveError(f"no request got a reply: {plain(reasons[0])}")

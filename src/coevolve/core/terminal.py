@@ -1,13 +1,11 @@
 """Keep untrusted text apart from our own, and make it safe to print."""
 
-import contextlib
+import io
 import os
-import sys
-import tempfile
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import IO
+from contextlib import contextmanager
+from tempfile import TemporaryFile
 
 LAYOUT = "\n\t"
 DRIVING = ("Cc", "Cf", "Cs")  # control and format characters, also bidirectional ones, and lone surrogates
@@ -21,39 +19,38 @@ def plain(text: str) -> str:
     )
 
 
-@dataclass
-class Printed:
-    """The lines that an environment's code and its child processes printed."""
+class Printed(io.TextIOBase):
+    """Stands in for stdout or stderr while an environment's code runs: it counts the lines, and keeps the first."""
 
-    lines: int = 0
-    first: str = ""
+    def __init__(self) -> None:
+        self.lines, self.first = 0, ""
+
+    def write(self, text: str) -> int:
+        if not self.lines:
+            self.first += text
+        self.lines += text.count("\n")
+        return len(text)
+
+    def close(self) -> None:
+        """The environment may close what it takes for stdout."""
 
     def notes(self) -> list[str]:
-        return [f"the environment printed {self.lines} lines; the first: {self.first}"] if self.lines else []
+        first = plain(" ".join(self.first.split("\n")[0].split()))[:200]
+        return [f"the environment printed {self.lines} lines; the first: {first}"] if self.lines else []
 
 
-@contextlib.contextmanager
-def apart(printed: Printed, *streams: str) -> Iterator[None]:
-    """Keep what the block prints to ``streams`` ("stdout", "stderr") out of a result, and count it in ``printed``."""
-    with tempfile.TemporaryFile() as file, contextlib.ExitStack() as undo:
-        undo.callback(_count, file, printed)
-        for name in streams:
-            number = ("stdout", "stderr").index(name) + 1  # a child process or C code knows only the number
-            getattr(sys, name).flush()
-            kept = os.dup(number)
-            undo.callback(os.close, kept)
-            undo.callback(os.dup2, kept, number)
-            undo.callback(getattr(sys, f"__{name}__").flush)  # a logger may hold this stream
+@contextmanager
+def apart(printed: Printed, *descriptors: int) -> Iterator[None]:
+    """Count in ``printed`` what child processes print to the ``descriptors`` (1: stdout, 2: stderr), instead of showing it."""
+    with TemporaryFile() as file:
+        kept = [(number, os.dup(number)) for number in descriptors]
+        for number in descriptors:
             os.dup2(file.fileno(), number)
-            # of its own, because the environment may close it
-            stream = undo.enter_context(os.fdopen(os.dup(number), "w", buffering=1, errors="backslashreplace"))
-            undo.callback(setattr, sys, name, getattr(sys, name))
-            setattr(sys, name, stream)
-        yield
-
-
-def _count(file: IO[bytes], printed: Printed) -> None:
-    file.seek(0)
-    for line in filter(bytes.strip, file):
-        printed.first = printed.first or " ".join(plain(line.decode(errors="replace")).split())[:200]
-        printed.lines += 1
+        try:
+            yield
+        finally:
+            for number, before in kept:
+                os.dup2(before, number)
+                os.close(before)
+            file.seek(0)
+            printed.write(file.read().decode(errors="replace"))

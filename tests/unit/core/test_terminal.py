@@ -3,6 +3,7 @@
 import os
 import sys
 import unicodedata
+from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 from hypothesis import given
@@ -30,28 +31,26 @@ def test_clipboard_sequence_is_escaped() -> None:
     assert plain("a\x1b]52;c;cHduZWQ=\x07b") == "a\\x1b]52;c;cHduZWQ=\\x07b"
 
 
-def test_prints_of_a_block_are_counted_and_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
+def test_prints_are_counted_and_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed()
     print("before")
-    with apart(printed, "stdout", "stderr"):
-        print("\x1b[31mone")
-        os.write(1, b"two\n\n")  # as a child process does
-        print("three", file=sys.stderr)
-    print("between")
-    with apart(printed, "stdout"):
-        print("four")
+    with redirect_stdout(printed), redirect_stderr(printed):
+        print("\x1b[31mone", "more")
+        print("two", file=sys.stderr)
         sys.stdout.close()
-        print("kept", file=sys.stderr)
+        print("three")
     print("after")
-    assert tuple(capfd.readouterr()) == ("before\nbetween\nafter\n", "kept\n")
-    assert printed.notes() == ["the environment printed 4 lines; the first: \\x1b[31mone"]
-
-
-def test_an_error_passes_and_streams_are_whole_again(capfd: pytest.CaptureFixture[str]) -> None:
-    printed = Printed()
-    with pytest.raises(KeyError), apart(printed, "stdout"):
-        print("in")
-        raise KeyError
-    print("out")
-    assert capfd.readouterr().out == "out\n" and printed.lines == 1
+    assert capsys.readouterr().out == "before\nafter\n"
+    assert printed.notes() == ["the environment printed 3 lines; the first: \\x1b[31mone more"]
     assert Printed().notes() == []
+
+
+def test_prints_of_child_processes_are_counted_too(capfd: pytest.CaptureFixture[str]) -> None:
+    printed = Printed()
+    with pytest.raises(KeyError), apart(printed, 1):
+        os.write(1, b"as a child\ndoes\n")
+        os.write(2, b"kept\n")
+        raise KeyError
+    os.write(1, b"after\n")
+    assert tuple(capfd.readouterr()) == ("after\n", "kept\n")
+    assert printed.notes() == ["the environment printed 2 lines; the first: as a child"]
