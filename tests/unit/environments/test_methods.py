@@ -27,7 +27,7 @@ def test_example_has_thirty_lines_and_keeps_the_contract(tmp_path: Path, monkeyp
     assert len((EXAMPLE / "mine.py").read_text().splitlines()) <= 30
     done = coevolve("env", "check", "mine", "--only", "contract", "runtime")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count(" ok") == 9
+    assert done.stdout.count(" ok") == 10
 
 
 SHOP = """
