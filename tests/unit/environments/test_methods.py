@@ -76,7 +76,7 @@ def test_commands_check_a_class_or_show_one_line(tmp_path: Path, parameter: str,
         assert (done.returncode, done.stdout, done.stderr.strip()) == (1, "", problem)
     else:
         assert done.returncode == 0, done.stdout + done.stderr
-        assert done.stdout.count(" ok") == 9
+        assert done.stdout.count(" ok") == 10
 
 
 class Counter:

@@ -63,7 +63,7 @@ class Switches(Environment):
     def load_tasks(self, split: str) -> Sequence[Task]:
         names = NAMES[:5] if split == "seed" else NAMES[5:]
         calls = [(name, [[ToolCall("press", {"name": name})]]) for name in names]
-        return [Task.create(self.name, split, [f"press {name}"], {}, reference) for name, reference in calls]
+        return [Task.create(self.name, split, [f"press the {name}"], {}, reference) for name, reference in calls]
 
     def tools(self) -> Sequence[dict[str, Any]]:
         return [PRESS]

@@ -53,7 +53,10 @@ def failing(environment: Environment, task: Task, limits: Limits) -> str:
     if played.counts and is_success(played.score):
         return ""
     if played.stop_reason in (StopReason.DONE, StopReason.MAX_TURNS, StopReason.MAX_TOKENS):
-        return f"it ends with {played.stop_reason} and the score {played.score:g}"
+        refused = next(
+            (f", for {call.name} is refused: {call.observation}" for call in played.calls if not call.ok), ""
+        )
+        return one_line(f"it ends with {played.stop_reason} and the score {played.score:g}{refused}", 400)
     return one_line(played.messages[-1]["content"], 400)
 
 

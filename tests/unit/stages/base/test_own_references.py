@@ -1,4 +1,4 @@
-"""References that fail: stage `base` says why, in the words of the exception."""
+"""References that fail: stage `base` says why, in the words of the environment."""
 
 from pathlib import Path
 
@@ -31,7 +31,10 @@ class Torch:
 
 @pytest.mark.parametrize(
     ("broken", "reason"),
-    [(True, "the first: broken: RuntimeError: the battery is empty; "), (False, "it ends with done and the score 0; ")],
+    [
+        (True, "the score 0, for switch is refused: RuntimeError: the battery is empty; "),
+        (False, "it ends with done and the score 0; "),
+    ],
 )
 def test_reason_of_the_first_failing_reference_is_told(
     broken: bool, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

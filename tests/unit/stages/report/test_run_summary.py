@@ -52,7 +52,7 @@ def run(params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
         found = metrics(played, params.evaluate, 0)
         write_jsonl(Paths.evaluation(t) / OUTCOMES, played)
         write_json(Paths.evaluation(t) / "metrics.json", {panel: asdict(one) for panel, one in found.items()})
-        write_summary(evaluated(t, found, len(played)))
+        write_summary(evaluated(t, found))
         calls = [[ToolCall("pay")]]
         write_jsonl(Paths.tasks(t), [Task.create("e", "s", [str(n)], {}, calls, ["pay"]) for n in range(size)])
         write_summary(StageSummary("validate" if t else "tasks", t, {TASKS: size}, columns=[TASKS]))

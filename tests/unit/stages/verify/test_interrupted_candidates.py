@@ -25,7 +25,7 @@ def judged(habit: str) -> list[Judged]:
     pairs = [(one, other) for one in unruly.NAMES for other in unruly.NAMES if one != other]
     tasks = [
         Task.create(
-            *("switches", "made", [f"press {one} and {other}"], {}),
+            *("switches", "made", [f"press the {one} and press the {other}"], {}),
             [[ToolCall("press", {"name": one}), ToolCall("press", {"name": other})]],
         )
         for one, other in pairs
@@ -41,7 +41,7 @@ def test_candidates_that_break_their_session_are_rejected_and_counted() -> None:
         "RuntimeError: the bulb is gone"
     }
     note = "26 of 56 candidates broke: RuntimeError: the bulb is gone"
-    assert interruptions(found) == summary(0, found, Meter(None), interruptions(found)).notes == [note]
+    assert interruptions(found) == [note] == summary(0, found, Meter(None), interruptions(found)).notes[:1]
     assert interruptions(judged("Switches")) == []
 
 
