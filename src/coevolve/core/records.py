@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from coevolve.core.task import SCHEMA_VERSION, CallOutcome, Task
+from coevolve.core.task import SCHEMA_VERSION, CallOutcome, SchemaVersion, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Attempt:
     score: float
     size: int = 1
     successes: int = 0
-    schema_version: int = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Pair:
     rejected: str
     closeness: float
     chosen_closeness: float = 1.0
-    schema_version: int = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Signal:
     strength: float
     evidence: dict[str, Any]
     trajectory_ids: list[str]
-    schema_version: int = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Generation:
     task_id: str | None = None
     successes: int = 0
     episodes: int = 0
-    schema_version: int = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Exploration:
     explorer: str
     reflection: Reflection | None = None
     prompts: list[str] = field(default_factory=list)
-    schema_version: int = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Candidate:
     candidate_id: str
     task: Task
     asks: list[list[int]]
-    schema_version: int = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class Verdict:
     accepted: bool
     gates: list[Gate]
     pass_rate: float | None = None
-    schema_version: int = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
 
     @property
     def refusal(self) -> Gate | None:

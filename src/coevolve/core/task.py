@@ -6,11 +6,12 @@ ids.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, Literal
 
 from coevolve.core.hashing import content_hash
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
+SchemaVersion = Literal[1]  # the version that this code reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class Task:
     reference: list[list[ToolCall]]
     tags: list[str] = field(default_factory=list)
     provenance: Provenance | None = None
-    schema_version: int = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
 
     @property
     def content_id(self) -> str:

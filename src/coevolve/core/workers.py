@@ -24,7 +24,7 @@ class Compute(Section):
 
     engine: Literal["local", "ray"] = "local"
     """Processes that do the work: local, those of this machine; ray, those of a Ray cluster (extra `ray`)."""
-    address: Annotated[str, Field(pattern=r"^(auto|here|[A-Za-z0-9._\-\[\]:]{1,255}:[0-9]{1,5})\z")] = "auto"
+    address: Annotated[str, Field(pattern=r"^(auto|here|[A-Za-z0-9._\-\[\]:]{1,255}:[0-9]{1,5})$")] = "auto"
     """Address of the cluster: auto, the cluster of this machine; here, a new cluster on this machine; or HOST:PORT."""
     cpus: Count = 1
     """CPUs of the cluster per process."""

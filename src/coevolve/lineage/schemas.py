@@ -3,9 +3,10 @@
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, create_model
+from pydantic.json_schema import GenerateJsonSchema
 
 from coevolve.core.records import Candidate, Signal, Verdict
-from coevolve.core.task import SCHEMA_VERSION, Task
+from coevolve.core.task import SCHEMA_VERSION, SchemaVersion, Task
 from coevolve.stages.schema import Params
 from coevolve.stages.signals.load import CALLS, COLUMNS, REQUIRED
 from coevolve.stages.train.learners import LEARNERS, config_of
@@ -21,15 +22,22 @@ class RecordedCall(BaseModel):
 TYPES: dict[str, Any] = {"VARCHAR": str, "BIGINT": int, "DOUBLE": float, CALLS: list[RecordedCall]}
 FIELDS: dict[str, Any] = {
     name: (TYPES[kind], ...) if name in REQUIRED else (TYPES[kind] | None, None) for name, kind in COLUMNS.items()
-}
+} | {"schema_version": (SchemaVersion, SCHEMA_VERSION)}
 TRAJECTORY = create_model("Trajectory", __doc__="An episode, as `coevolve signals` reads it.", **FIELDS)
 RECORDS = {"task": Task, "candidate": Candidate, "signal": Signal, "verdict": Verdict, "trajectory": TRAJECTORY}
 
 
+class WithoutTitles(GenerateJsonSchema):
+    """Omits the titles of fields, which repeat their names."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
 def schemas() -> dict[str, dict[str, Any]]:
     """Name → JSON schema: of a line of the files that hold such records, and of params.yaml."""
-    records = {name: TypeAdapter(record).json_schema() for name, record in RECORDS.items()}
-    return {name: {"$schema": DIALECT, **_tidy(schema)} for name, schema in {**records, "params": _params()}.items()}
+    found = {name: _schema(record) for name, record in RECORDS.items()} | {"params": _params()}
+    return {name: {"$schema": DIALECT, **schema} for name, schema in found.items()}
 
 
 def _params() -> dict[str, Any]:
@@ -43,20 +51,5 @@ def _params() -> dict[str, Any]:
     return schema
 
 
-def _tidy(value: Any, named: bool = False) -> Any:
-    """``value`` without titles that repeat names. Patterns end as in every dialect, and versions are the one that we read.
-
-    ``named``: the keys of ``value`` are names of properties or definitions, not words of JSON Schema.
-    """
-    if isinstance(value, list):
-        return [_tidy(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    tidy = {key: _tidy(inner, key in ("properties", "$defs") and not named) for key, inner in value.items()}
-    if named:
-        return {**tidy, **({"schema_version": {"const": SCHEMA_VERSION}} if "schema_version" in tidy else {})}
-    if "properties" not in tidy:
-        tidy.pop("title", None)
-    if "pattern" in tidy:
-        tidy["pattern"] = tidy["pattern"].replace(r"\z", "$")
-    return tidy
+def _schema(kind: Any) -> dict[str, Any]:
+    return TypeAdapter(kind).json_schema(schema_generator=WithoutTitles)
