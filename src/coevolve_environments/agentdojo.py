@@ -6,7 +6,6 @@ the loop synthesizes has another goal (``goal: state`` in its world): world and 
 """
 
 import datetime
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
@@ -81,8 +80,7 @@ class AgentDojoSession(AdapterSession):
 
     def judge(self, task: Task) -> Score:
         if task.world.get("goal") == "state":
-            world, calls = _frozen(task)
-            reached = self.world.state() == _end(world, calls) != _end(world, "[]")
+            reached = self.world.state() == _end(task) != _start(task)
             return Score(float(reached), {"state": reached})  # a reference that changes nothing asks for nothing
         solved = self.world.solved()
         return Score(float(solved), {"utility": solved})
@@ -146,19 +144,19 @@ class AgentDojoEpisode:
         return content_hash([self._now.model_dump(mode="json"), self.answer])
 
 
-def _frozen(task: Task) -> tuple[str, str]:
-    """The world and the reference of a task as JSON."""
-    calls = [[call.name, call.arguments] for turn in task.reference for call in turn]
-    return json.dumps(task.world, sort_keys=True), json.dumps(calls)
+@lru_cache(maxsize=256)
+def _start(task: Task) -> str:
+    """The world before any call, as a hash."""
+    return AgentDojoEpisode(task.world).state()
 
 
 @lru_cache(maxsize=256)
-def _end(world: str, calls: str) -> str:
-    """The world after the calls, as a hash."""
-    episode = AgentDojoEpisode(json.loads(world))
-    for name, arguments in json.loads(calls):
+def _end(task: Task) -> str:
+    """The world after the reference, as a hash."""
+    episode = AgentDojoEpisode(task.world)
+    for call in task.calls:
         if episode.answer is None:
-            episode.make(ToolCall(name, arguments))
+            episode.make(call)
     return episode.state()
 
 

@@ -99,7 +99,7 @@ class Tau2Session(AdapterSession):
         return Observation("tool", self.heard[-1])
 
     def judge(self, task: Task) -> Score:
-        end, answers = _truth(self._domain, json.dumps([[call.name, call.arguments] for call in task.calls]))
+        end, answers = _truth(self._domain, task)
         checks = met(content_hash({}), end, answers, self.digest(), self.heard)
         return Score(float(all(checks.values())), checks)
 
@@ -108,12 +108,12 @@ class Tau2Session(AdapterSession):
 
 
 @lru_cache(maxsize=4096)
-def _truth(domain: str, reference: str) -> tuple[str, list[str]]:
-    """The state after the reference, and its answers. ``reference`` is JSON of its calls."""
+def _truth(domain: str, task: Task) -> tuple[str, list[str]]:
+    """The state after the reference, and its answers."""
     session = Tau2Session("", domain)
     session.reset(Task.create("", "", [], {}, []))
-    for name, arguments in json.loads(reference):
-        session.step(ToolCall(name, arguments))
+    for call in task.calls:
+        session.step(call)
     return session.digest(), session.heard
 
 

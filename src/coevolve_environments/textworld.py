@@ -116,8 +116,8 @@ class TextWorldSession(Commands):
 
     def judge(self, task: Task) -> Score:
         if task.world.get("goal") == "state":
-            wanted = _wanted(json.dumps(task.world, sort_keys=True), _commands(task))
-            reached = _facts(self._state) == wanted != self._start  # a reference that changes nothing asks for nothing
+            # a reference that changes nothing asks for nothing
+            reached = _facts(self._state) == _wanted(task) != self._start
             return Score(float(reached), {"state": reached})
         won = bool(self._state.won)
         share = (self._state.score or 0) / (self._state.max_score or 1)
@@ -146,22 +146,14 @@ def _facts(state: Any) -> tuple[str, ...]:
     return tuple(sorted(str(fact) for fact in state.facts))
 
 
-def _commands(task: Task) -> tuple[str, ...]:
-    return tuple(
-        str(call.arguments.get("command"))
-        for turn in task.reference
-        for call in turn
-        if call.name == "act"  # looking changes nothing
-    )
-
-
 @lru_cache(maxsize=256)
-def _wanted(world: str, commands: tuple[str, ...]) -> tuple[str, ...]:
-    """The facts after the commands."""
-    game = started(json.loads(world))
+def _wanted(task: Task) -> tuple[str, ...]:
+    """The facts after the reference."""
+    game = started(task.world)
     state = game.reset()
-    for command in commands:
-        if command in state.admissible_commands:
+    for call in task.calls:
+        command = call.arguments.get("command")
+        if call.name == "act" and command in state.admissible_commands:
             state, _, _ = game.step(command)
     facts = _facts(state)
     game.close()

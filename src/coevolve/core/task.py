@@ -85,6 +85,9 @@ class Task:
     provenance: Provenance | None = None
     schema_version: SchemaVersion = SCHEMA_VERSION
 
+    def __hash__(self) -> int:
+        return hash(self.task_id)  # worlds and calls have no hash; unequal tasks may share an id
+
     @property
     def content_id(self) -> str:
         """The hash of the content, which the task's id must equal."""

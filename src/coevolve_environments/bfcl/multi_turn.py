@@ -23,7 +23,6 @@ from typing import Any
 from coevolve.core.calls import misfit
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.environments.task_key import TaskKey
 from coevolve_environments.bfcl.data import api_class, documented
 from coevolve_environments.episode import PARTIAL, AdapterSession
 
@@ -94,7 +93,7 @@ class BFCLSession(AdapterSession):
         """The name of the package's check that the turn fails so far; empty if it fails none."""
         from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import response_checker, state_checker
 
-        truth = _truth(TaskKey(self._item))[self._turn]
+        truth = _truth(self._item)[self._turn]
         if truth is None:
             return ""
         if not self._heard[-1]:
@@ -195,7 +194,7 @@ def offered(task: Task, turn: int) -> list[dict[str, Any]]:
 def _instances(task: Task) -> Instances:
     """Fresh instances of the classes of the task's world."""
     found = {}
-    config = json.loads(_config(TaskKey(task)))
+    config = json.loads(_config(task))
     long = "long_context" in task.world["id"]
     for name in task.world["involved_classes"]:
         instance = api_class(name)()
@@ -208,24 +207,24 @@ def _instances(task: Task) -> Instances:
 
 
 @lru_cache(maxsize=1024)
-def _config(keyed: TaskKey) -> str:
-    return json.dumps(keyed.task.world["initial_config"])
+def _config(task: Task) -> str:
+    return json.dumps(task.world["initial_config"])
 
 
 @lru_cache(maxsize=256)
-def _truth(keyed: TaskKey) -> list[tuple[Instances, list[str]] | None]:
+def _truth(task: Task) -> list[tuple[Instances, list[str]] | None]:
     """For each turn with an answer, the instances after it and the answer's outputs. Callers must not change them."""
-    instances = _instances(keyed.task)
+    instances = _instances(task)
     owner = {name: group for group in instances for name in documented(group)}
     found: list[tuple[Instances, list[str]] | None] = []
-    for number, turn in enumerate(keyed.task.reference):
+    for number, turn in enumerate(task.reference):
         outputs = [
             execute(instances[owner[call.name]], call)
             if call.name in owner
             else "Error during execution: no such function"
             for call in turn
         ]
-        last = number + 1 == len(keyed.task.reference)
+        last = number + 1 == len(task.reference)
         found.append(((instances if last else copy.deepcopy(instances)), outputs) if turn else None)
     return found
 

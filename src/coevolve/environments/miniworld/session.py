@@ -23,7 +23,6 @@ from coevolve.environments.miniworld.apps import (
     Tool,
 )
 from coevolve.environments.miniworld.world import State, build, copied
-from coevolve.environments.task_key import TaskKey
 
 VARIANTS = ("plain", "shifted")
 PARTIAL = 0.49  # highest score of an episode without success: below the threshold of success
@@ -110,7 +109,7 @@ class MiniworldSession(Session):
         if self._task is None:
             raise CoevolveError("score() before reset(): no task was started")
         start = _built(_world_of(self._task)[0])
-        goal, goal_answer = _goal(TaskKey(self._task))
+        goal, goal_answer = _goal(self._task)
         wanted, found = _changes(start, goal), _changes(start, self._state)
         reached = (wanted & found).total()
         checks = {
@@ -132,11 +131,11 @@ class MiniworldSession(Session):
 
 
 @lru_cache(maxsize=4096)
-def _goal(keyed: TaskKey) -> tuple[State, str | None]:
+def _goal(task: Task) -> tuple[State, str | None]:
     """The state and the answer after the reference in a fresh world. Callers must not change them."""
     session = MiniworldSession()
-    session.reset(keyed.task)
-    for turn in keyed.task.reference:
+    session.reset(task)
+    for turn in task.reference:
         for call in turn:
             session.step(call)
     return session._state, session._answer[0] if session._answer else None
