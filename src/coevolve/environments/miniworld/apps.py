@@ -53,15 +53,6 @@ def _unlocked(state: State, app: str) -> None:
         raise Refused(f"{app} is locked; unlock it first")
 
 
-def _found(state: State, app: str, shown: tuple[str, ...], **wanted: str | None) -> list[dict[str, Any]]:
-    filters = [(field, value) for field, value in wanted.items() if value is not None]
-    return [
-        {"id": key, **{field: entity[field] for field in shown}}
-        for key, entity in state[app].items()
-        if all(entity[field] == value for field, value in filters)
-    ]
-
-
 def _new_id(state: State, app: str, letter: str) -> str:
     """The first free identifier, so that the same calls create the same ids."""
     number = 0
@@ -70,8 +61,33 @@ def _new_id(state: State, app: str, letter: str) -> str:
     return f"{letter}{number:02d}"
 
 
-def find_contact(state: State, name: str, city: str | None = None) -> Any:
-    return _found(state, "contacts", ("city",), name=name, city=city)
+def _finding(app: str, *shown: str) -> Callable[..., Any]:
+    """A tool that lists the entities of ``app`` with the fields that it is called with."""
+
+    def function(state: State, **wanted: str) -> Any:
+        if app in LOCKABLE:
+            _unlocked(state, app)
+        return [
+            {"id": key, **{field: entity[field] for field in shown}}
+            for key, entity in state[app].items()
+            if all(entity[field] == value for field, value in wanted.items())
+        ]
+
+    return function
+
+
+def _setting(app: str, field: str, value: object, words: str) -> Callable[..., Any]:
+    """A tool that sets a field of the entity that its only argument names. ``words`` describe an entity that has the value."""
+
+    def function(state: State, **arguments: str) -> Any:
+        (key,) = arguments.values()
+        entity = _entity(state, app, key)
+        if entity[field] == value:
+            raise Refused(f"{key} is {words} already")
+        entity[field] = value
+        return "ok"
+
+    return function
 
 
 def add_contact(state: State, name: str, city: str) -> Any:
@@ -84,18 +100,6 @@ def delete_contact(state: State, contact_id: str) -> Any:
     _entity(state, "contacts", contact_id)
     del state["contacts"][contact_id]
     return "ok"
-
-
-def block_contact(state: State, contact_id: str) -> Any:
-    contact = _entity(state, "contacts", contact_id)
-    if contact["blocked"]:
-        raise Refused(f"{contact_id} is blocked already")
-    contact["blocked"] = True
-    return "ok"
-
-
-def find_event(state: State, title: str) -> Any:
-    return _found(state, "calendar", ("day",), title=title)
 
 
 def add_event(state: State, title: str, day: str) -> Any:
@@ -112,53 +116,20 @@ def move_event(state: State, event_id: str, day: str) -> Any:
     return "ok"
 
 
-def _answering(answer: str) -> Callable[[State, str], Any]:
-    def function(state: State, event_id: str) -> Any:
-        event = _entity(state, "calendar", event_id)
-        if event["answer"] == answer:
-            raise Refused(f"{event_id} is {answer} already")
-        event["answer"] = answer
-        return "ok"
-
-    return function
-
-
-def find_mail(state: State, subject: str) -> Any:
-    return _found(state, "mail", ("from",), subject=subject)
-
-
-def _filing(folder: str) -> Callable[[State, str], Any]:
-    def function(state: State, mail_id: str) -> Any:
-        mail = _entity(state, "mail", mail_id)
-        if mail["folder"] == folder:
-            raise Refused(f"{mail_id} is in {folder} already")
-        mail["folder"] = folder
-        return "ok"
-
-    return function
-
-
-def send_mail(state: State, contact_id: str, subject: str) -> Any:
-    contact = _entity(state, "contacts", contact_id)
-    if contact["blocked"]:
-        raise Refused(f"{contact_id} is blocked")
-    key = _new_id(state, "mail", "m")
-    state["mail"][key] = {"subject": subject, "to": contact_id, "from": "me", "folder": "sent"}
-    return {"id": key}
-
-
-def forward_mail(state: State, mail_id: str, contact_id: str) -> Any:
-    mail, contact = _entity(state, "mail", mail_id), _entity(state, "contacts", contact_id)
-    if contact["blocked"]:
+def _sent(state: State, contact_id: str, mail: dict[str, Any]) -> Any:
+    if _entity(state, "contacts", contact_id)["blocked"]:
         raise Refused(f"{contact_id} is blocked")
     key = _new_id(state, "mail", "m")
     state["mail"][key] = {**mail, "to": contact_id, "from": "me", "folder": "sent"}
     return {"id": key}
 
 
-def find_file(state: State, name: str) -> Any:
-    _unlocked(state, "files")
-    return _found(state, "files", ("size",), name=name)
+def send_mail(state: State, contact_id: str, subject: str) -> Any:
+    return _sent(state, contact_id, {"subject": subject})
+
+
+def forward_mail(state: State, mail_id: str, contact_id: str) -> Any:
+    return _sent(state, contact_id, _entity(state, "mail", mail_id))
 
 
 def _present(state: State, file_id: str) -> dict[str, Any]:
@@ -197,21 +168,6 @@ def share_file(state: State, file_id: str, contact_id: str) -> Any:
         raise Refused(f"{file_id} is shared with {contact_id} already")
     file["shared"].append(contact_id)
     return "ok"
-
-
-def find_item(state: State, name: str) -> Any:
-    return _found(state, "shop", ("price",), name=name)
-
-
-def _listing(target: str) -> Callable[[State, str], Any]:
-    def function(state: State, item_id: str) -> Any:
-        item = _entity(state, "shop", item_id)
-        if item["list"] == target:
-            raise Refused(f"{item_id} is in the {target} already")
-        item["list"] = target
-        return "ok"
-
-    return function
 
 
 def balance(state: State) -> Any:
@@ -277,32 +233,80 @@ _TOOLS = [
         "find_contact",
         "Contacts of a name",
         {"name": TEXT, "city": CITY},
-        find_contact,
+        _finding("contacts", "city"),
         frozenset({"city"}),
     ),
     Tool("add_contact", "Add a contact", {"name": TEXT, "city": CITY}, add_contact, mutating=True),
     Tool("delete_contact", "Delete a contact", {"contact_id": TEXT}, delete_contact, mutating=True),
-    Tool("block_contact", "Block a contact", {"contact_id": TEXT}, block_contact, mutating=True),
-    Tool("find_event", "Events of a title", {"title": TEXT}, find_event),
+    Tool(
+        "block_contact",
+        "Block a contact",
+        {"contact_id": TEXT},
+        _setting("contacts", "blocked", True, "blocked"),
+        mutating=True,
+    ),
+    Tool("find_event", "Events of a title", {"title": TEXT}, _finding("calendar", "day")),
     Tool("add_event", "Add an event", {"title": TEXT, "day": DAY}, add_event, mutating=True),
     Tool("move_event", "Move an event", {"event_id": TEXT, "day": DAY}, move_event, mutating=True),
-    Tool("cancel_event", "Cancel an event", {"event_id": TEXT}, _answering("cancelled"), mutating=True),
-    Tool("decline_event", "Decline an event", {"event_id": TEXT}, _answering("declined"), mutating=True),
-    Tool("accept_event", "Accept an event", {"event_id": TEXT}, _answering("accepted"), mutating=True),
-    Tool("find_mail", "Mails of a subject", {"subject": TEXT}, find_mail),
+    Tool(
+        "cancel_event",
+        "Cancel an event",
+        {"event_id": TEXT},
+        _setting("calendar", "answer", "cancelled", "cancelled"),
+        mutating=True,
+    ),
+    Tool(
+        "decline_event",
+        "Decline an event",
+        {"event_id": TEXT},
+        _setting("calendar", "answer", "declined", "declined"),
+        mutating=True,
+    ),
+    Tool(
+        "accept_event",
+        "Accept an event",
+        {"event_id": TEXT},
+        _setting("calendar", "answer", "accepted", "accepted"),
+        mutating=True,
+    ),
+    Tool("find_mail", "Mails of a subject", {"subject": TEXT}, _finding("mail", "from")),
     Tool("send_mail", "Write a mail", {"contact_id": TEXT, "subject": TEXT}, send_mail, mutating=True),
-    Tool("archive_mail", "Archive a mail", {"mail_id": TEXT}, _filing("archive"), mutating=True),
-    Tool("delete_mail", "Delete a mail", {"mail_id": TEXT}, _filing("bin"), mutating=True),
-    Tool("report_mail", "Report a mail as spam", {"mail_id": TEXT}, _filing("spam"), mutating=True),
+    Tool(
+        "archive_mail",
+        "Archive a mail",
+        {"mail_id": TEXT},
+        _setting("mail", "folder", "archive", "in archive"),
+        mutating=True,
+    ),
+    Tool("delete_mail", "Delete a mail", {"mail_id": TEXT}, _setting("mail", "folder", "bin", "in bin"), mutating=True),
+    Tool(
+        "report_mail",
+        "Report a mail as spam",
+        {"mail_id": TEXT},
+        _setting("mail", "folder", "spam", "in spam"),
+        mutating=True,
+    ),
     Tool("forward_mail", "Forward a mail", {"mail_id": TEXT, "contact_id": TEXT}, forward_mail, mutating=True),
-    Tool("find_file", "Files of a name", {"name": TEXT}, find_file),
+    Tool("find_file", "Files of a name", {"name": TEXT}, _finding("files", "size")),
     Tool("trash_file", "Put a file into the trash", {"file_id": TEXT}, trash_file, mutating=True),
     Tool("copy_file", "Copy a file", {"file_id": TEXT}, copy_file, mutating=True),
     Tool("restore_file", "Take a file out of the trash", {"file_id": TEXT}, restore_file, mutating=True),
     Tool("share_file", "Share a file", {"file_id": TEXT, "contact_id": TEXT}, share_file, mutating=True),
-    Tool("find_item", "Items of a name", {"name": TEXT}, find_item),
-    Tool("add_to_cart", "Put an item into the cart", {"item_id": TEXT}, _listing("cart"), mutating=True),
-    Tool("add_to_wishlist", "Put an item on the wishlist", {"item_id": TEXT}, _listing("wishlist"), mutating=True),
+    Tool("find_item", "Items of a name", {"name": TEXT}, _finding("shop", "price")),
+    Tool(
+        "add_to_cart",
+        "Put an item into the cart",
+        {"item_id": TEXT},
+        _setting("shop", "list", "cart", "in the cart"),
+        mutating=True,
+    ),
+    Tool(
+        "add_to_wishlist",
+        "Put an item on the wishlist",
+        {"item_id": TEXT},
+        _setting("shop", "list", "wishlist", "in the wishlist"),
+        mutating=True,
+    ),
     Tool("balance", "What the wallet holds", {}, balance),
     Tool("top_up", "Fill the wallet up", {"amount": AMOUNT}, top_up, mutating=True),
     Tool("pay", "Pay a contact", {"contact_id": TEXT, "amount": AMOUNT}, pay, mutating=True),
