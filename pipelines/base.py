@@ -1,7 +1,8 @@
-"""Stage `base`: see `--help`, and src/coevolve/stages/base/stage.py."""
+"""Stage `base`: see src/coevolve/stages/base/stage.py."""
 
-from coevolve.stages.base.stage import main
-from coevolve.stages.running import run
+import sys
+
+from coevolve.cli import main
 
 if __name__ == "__main__":
-    run(main)
+    main(["stage", "base", *sys.argv[1:]])

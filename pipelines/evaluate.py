@@ -1,7 +1,8 @@
-"""Stage `evaluate`: see `--help`, and src/coevolve/stages/evaluate/stage.py."""
+"""Stage `evaluate`: see src/coevolve/stages/evaluate/stage.py."""
 
-from coevolve.stages.evaluate.stage import main
-from coevolve.stages.running import run
+import sys
+
+from coevolve.cli import main
 
 if __name__ == "__main__":
-    run(main)
+    main(["stage", "evaluate", *sys.argv[1:]])

@@ -1,7 +1,8 @@
-"""Stage `explore`: see `--help`, and src/coevolve/stages/explore/stage.py."""
+"""Stage `explore`: see src/coevolve/stages/explore/stage.py."""
 
-from coevolve.stages.explore.stage import main
-from coevolve.stages.running import run
+import sys
+
+from coevolve.cli import main
 
 if __name__ == "__main__":
-    run(main)
+    main(["stage", "explore", *sys.argv[1:]])

@@ -1,7 +1,8 @@
-"""Stage `generate`: see `--help`, and src/coevolve/stages/generate/stage.py."""
+"""Stage `generate`: see src/coevolve/stages/generate/stage.py."""
 
-from coevolve.stages.generate.stage import main
-from coevolve.stages.running import run
+import sys
+
+from coevolve.cli import main
 
 if __name__ == "__main__":
-    run(main)
+    main(["stage", "generate", *sys.argv[1:]])

@@ -1,7 +1,8 @@
-"""Stage `generator`: see `--help`, and src/coevolve/stages/generator/stage.py."""
+"""Stage `generator`: see src/coevolve/stages/generator/stage.py."""
 
-from coevolve.stages.generator.stage import main
-from coevolve.stages.running import run
+import sys
+
+from coevolve.cli import main
 
 if __name__ == "__main__":
-    run(main)
+    main(["stage", "generator", *sys.argv[1:]])

@@ -1,7 +1,8 @@
-"""Stage `pairs`: see `--help`, and src/coevolve/stages/pairs/stage.py."""
+"""Stage `pairs`: see src/coevolve/stages/pairs/stage.py."""
 
-from coevolve.stages.pairs.stage import main
-from coevolve.stages.running import run
+import sys
+
+from coevolve.cli import main
 
 if __name__ == "__main__":
-    run(main)
+    main(["stage", "pairs", *sys.argv[1:]])

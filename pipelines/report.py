@@ -1,7 +1,8 @@
-"""Stage `report`: see `--help`, and src/coevolve/stages/report/stage.py."""
+"""Stage `report`: see src/coevolve/stages/report/stage.py."""
 
-from coevolve.stages.report.stage import main
-from coevolve.stages.running import run
+import sys
+
+from coevolve.cli import main
 
 if __name__ == "__main__":
-    run(main)
+    main(["stage", "report", *sys.argv[1:]])

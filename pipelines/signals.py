@@ -1,7 +1,8 @@
-"""Stage `signals`: see `--help`, and src/coevolve/stages/signals/stage.py."""
+"""Stage `signals`: see src/coevolve/stages/signals/stage.py."""
 
-from coevolve.stages.running import run
-from coevolve.stages.signals.stage import main
+import sys
+
+from coevolve.cli import main
 
 if __name__ == "__main__":
-    run(main)
+    main(["stage", "signals", *sys.argv[1:]])

@@ -1,7 +1,8 @@
-"""Stage `synthesize`: see `--help`, and src/coevolve/stages/synthesize/stage.py."""
+"""Stage `synthesize`: see src/coevolve/stages/synthesize/stage.py."""
 
-from coevolve.stages.running import run
-from coevolve.stages.synthesize.stage import main
+import sys
+
+from coevolve.cli import main
 
 if __name__ == "__main__":
-    run(main)
+    main(["stage", "synthesize", *sys.argv[1:]])

@@ -1,7 +1,8 @@
-"""Stage `tasks`: see `--help`, and src/coevolve/stages/tasks/stage.py."""
+"""Stage `tasks`: see src/coevolve/stages/tasks/stage.py."""
 
-from coevolve.stages.running import run
-from coevolve.stages.tasks.stage import main
+import sys
+
+from coevolve.cli import main
 
 if __name__ == "__main__":
-    run(main)
+    main(["stage", "tasks", *sys.argv[1:]])

@@ -1,7 +1,8 @@
-"""Stage `train`: see `--help`, and src/coevolve/stages/train/stage.py."""
+"""Stage `train`: see src/coevolve/stages/train/stage.py."""
 
-from coevolve.stages.running import run
-from coevolve.stages.train.stage import main
+import sys
+
+from coevolve.cli import main
 
 if __name__ == "__main__":
-    run(main)
+    main(["stage", "train", *sys.argv[1:]])

@@ -1,7 +1,8 @@
-"""Stage `validate`: see `--help`, and src/coevolve/stages/validate/stage.py."""
+"""Stage `validate`: see src/coevolve/stages/validate/stage.py."""
 
-from coevolve.stages.running import run
-from coevolve.stages.validate.stage import main
+import sys
+
+from coevolve.cli import main
 
 if __name__ == "__main__":
-    run(main)
+    main(["stage", "validate", *sys.argv[1:]])

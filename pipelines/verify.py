@@ -1,7 +1,8 @@
-"""Stage `verify`: see `--help`, and src/coevolve/stages/verify/stage.py."""
+"""Stage `verify`: see src/coevolve/stages/verify/stage.py."""
 
-from coevolve.stages.running import run
-from coevolve.stages.verify.stage import main
+import sys
+
+from coevolve.cli import main
 
 if __name__ == "__main__":
-    run(main)
+    main(["stage", "verify", *sys.argv[1:]])

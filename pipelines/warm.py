@@ -1,7 +1,8 @@
-"""Stage `warm`: see `--help`, and src/coevolve/stages/warm/stage.py."""
+"""Stage `warm`: see src/coevolve/stages/warm/stage.py."""
 
-from coevolve.stages.running import run
-from coevolve.stages.warm.stage import main
+import sys
+
+from coevolve.cli import main
 
 if __name__ == "__main__":
-    run(main)
+    main(["stage", "warm", *sys.argv[1:]])

@@ -92,7 +92,7 @@ class Project:
     def stage(self, name: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run stage `code` and then a stage by its script, as `dvc repro` does."""
         self.environment["PYTHONPATH"] = "src"
-        self.run("python", "-m", "coevolve.stages.code", check=False)
+        self.run("python", "-m", "coevolve.cli", "stage", "code", check=False)
         return self.run("python", f"pipelines/{name}.py", *arguments, check=check)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:

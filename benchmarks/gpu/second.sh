@@ -30,7 +30,7 @@ rm -rf policies/1 evaluations/1 data/0/train_metrics.jsonl
 model=$($PYTHON "$GPU/arm.py" set "$@") || exit 1
 cmp -s params.yaml .done/params.yaml || rm -rf scratch/train # checkpoints of another arm; the same arm goes on from its own
 cp params.yaml .done
-$PYTHON -m coevolve.stages.code >> stages.txt 2>&1 || exit 1
+$PYTHON -m coevolve.cli stage code >> stages.txt 2>&1 || exit 1
 if test "$model" != tiny; then # git holds the tiny policy
     test -f "$model/config.json" || $PYTHON "$GPU/model_pack.py" unpack "$WORK/model" "$model" || exit 1
     say "$model unpacked"

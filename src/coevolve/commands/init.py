@@ -224,7 +224,7 @@ def pipeline(text: str) -> str:
     changes.
     """
     _, stages = text.split("\nstages:\n")
-    stages = stages.replace("PYTHONPATH=src python -m coevolve.stages.code", "coevolve stage code")
+    stages = stages.replace("PYTHONPATH=src python -m coevolve.cli stage code", "coevolve stage code")
     stages = re.sub(r"PYTHONPATH=src python pipelines/(\w+)\.py", r"coevolve stage \1", stages)
     stages = re.sub(
         r"    deps:\n      - src\n      - pipelines\n      - studies[^\n]*\n    params:\n      - params.yaml:\n",

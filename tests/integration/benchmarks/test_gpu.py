@@ -52,7 +52,7 @@ def test_second_call_brings_back_results_and_adapters(tmp_path: Path) -> None:
     assert MISSING not in (run / "stages.txt").read_text()
     project.folder, project.environment["PYTHONPATH"] = run, f"{tmp_path}:src"
     project.set(tracking__mlflow="enabled", train__steps=1)
-    project.run(sys.executable, "-m", "coevolve.stages.code")
+    project.run(sys.executable, "-m", "coevolve.cli", "stage", "code")
     done = project.run(sys.executable, "pipelines/train.py", "0")
     assert MISSING in done.stdout + done.stderr
 

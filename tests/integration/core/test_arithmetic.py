@@ -96,8 +96,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     "door",
     [
-        "import sys; sys.argv.append('0'); from coevolve.stages.running import run; "
-        "from coevolve.stages.evaluate.stage import main; run(main)",
+        "from coevolve.cli import main; main(['stage', 'evaluate', '0'])",
         "from coevolve.cli import main; main(['env', 'list'])",
         "import torch; torch.zeros(3); from coevolve.core.arithmetic import pin; pin()",  # as in a worker of Ray
     ],

@@ -45,11 +45,6 @@ def names() -> list[str]:
     return sorted(file.parent.name for file in STAGES.glob("*/stage.py") if file.parent.name != "code")
 
 
-def stage_of(main: object) -> str:
-    """The stage whose function ``main`` is."""
-    return str(getattr(main, "__module__", "")).split(".")[-2]
-
-
 def digest(stage: str, params: Params) -> dict[str, Any]:
     """``code``: file → hash; ``params``: key → value."""
     file = STAGES / stage / "stage.py"
