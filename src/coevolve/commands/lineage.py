@@ -1,16 +1,15 @@
 """``coevolve lineage``: show where a task comes from, or which data made a policy."""
 
 import argparse
-from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 from rich.tree import Tree
 
 from coevolve.core.io import read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.terminal import plain
-from coevolve.lineage.ancestry import Node, iterations, mixed, of_policy, of_task
+from coevolve.lineage.ancestry import iterations, mixed, of_policy, of_task
 
 LISTED = 20  # tasks to show if the user names none
 
@@ -36,18 +35,17 @@ def run(args: argparse.Namespace) -> int:
     if folder == "policies" and name.isdigit():
         top = of_policy(int(name))
         if warning := mixed():
-            top.children.insert(0, Node(f"warning: {warning}"))
+            top.children.insert(0, Tree(f"warning: {warning}"))
     else:
         top = of_task(args.name)
-
-    def grow(tree: Any, node: Node) -> None:
-        for child in node.children:
-            grow(tree.add(escape(plain(child.text))), child)
-
-    tree = Tree(escape(plain(top.text)))
-    grow(tree, top)
-    Console(width=1000, highlight=False).print(tree)  # the terminal wraps
+    Console(width=1000, highlight=False).print(_printable(top))  # the terminal wraps
     return 0
+
+
+def _printable(tree: Tree) -> Tree:
+    printable = Tree(Text(plain(str(tree.label))))
+    printable.children = [_printable(child) for child in tree.children]
+    return printable
 
 
 def _list() -> int:

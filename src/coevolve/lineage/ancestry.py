@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from rich.tree import Tree
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import file_hash, policy_hash
@@ -16,19 +17,6 @@ from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.stages.generate.spec import exploration_of
 from coevolve.stages.report.run_summary import SUMMARY, Summary, run_hash
-
-
-@dataclass
-class Node:
-    """A line of the trace, with the lines that it leads to."""
-
-    text: str
-    children: list["Node"] = field(default_factory=list)
-
-    def add(self, text: str) -> "Node":
-        child = Node(text)
-        self.children.append(child)
-        return child
 
 
 def iterations() -> list[int]:
@@ -45,13 +33,13 @@ def iterations() -> list[int]:
     return sorted(found)
 
 
-def of_task(task_id: str) -> Node:
+def of_task(task_id: str) -> Tree:
     """The trace of a task: task → verdict → exploration → signal → failed trajectories → training step → policy.
 
     With a task generator, it continues from the exploration: → generation → its prompt, the generator, and the varied task.
     """
     task, first = _find(task_id)
-    top = Node(f"task {task.task_id}, in datasets {first} to {iterations()[-1]}: {' / '.join(task.turns)[:160]}")
+    top = Tree(f"task {task.task_id}, in datasets {first} to {iterations()[-1]}: {' / '.join(task.turns)[:160]}")
     top.add("reference: " + ", ".join(call.name for call in task.calls))
     origin = task.provenance
     if origin is None:
@@ -92,14 +80,14 @@ def of_task(task_id: str) -> Node:
     return top
 
 
-def _author(place: Node, one: Generation, t: int) -> None:
+def _author(place: Tree, one: Generation, t: int) -> None:
     """Add a generation, with its prompt, its generator and the varied task."""
     below = place.add(f"generation {one.generation_id}, by generators/{t + 1}: {one.text}"[:300])
     below.add(f"prompt: {one.prompt}"[:300])
     below.add(f"a variation of task {one.seed}")
 
 
-def _signal(place: Node, signal: Signal, trajectories: Sequence[Trajectory]) -> None:
+def _signal(place: Tree, signal: Signal, trajectories: Sequence[Trajectory]) -> None:
     about = f"task {signal.task_id}" if signal.task_id else f"pattern {' > '.join(signal.pattern or [])}"
     numbers = ", ".join(f"{key} {value}" for key, value in signal.evidence.items())
     below = place.add(f"signal {signal.signal_id}, {signal.kind}, {about} ({numbers})"[:200])
@@ -142,11 +130,11 @@ def mixed() -> str | None:
     return f"{SUMMARY} is of run {summary.run}, but data and policies here are not: run `dvc repro` to its end"
 
 
-def of_policy(t: int) -> Node:
+def of_policy(t: int) -> Tree:
     """The trace of policies/t: its parents, and the synthesized tasks of each dataset with their signals."""
     if not Paths.policy(t).is_dir():
         raise CoevolveError(f"{Paths.policy(t)}: no such policy here; run `dvc repro`, or `dvc checkout`")
-    top = Node(f"policies/{t}, hash {policy_hash(Paths.policy(t))}")
+    top = Tree(f"policies/{t}, hash {policy_hash(Paths.policy(t))}")
     place = top
     for step in range(t - 1, -1, -1):
         tasks = read_tasks(Paths.tasks(step))
@@ -162,7 +150,7 @@ def of_policy(t: int) -> Node:
     return top
 
 
-def _preferred(place: Node, t: int) -> None:
+def _preferred(place: Tree, t: int) -> None:
     """Add the pairs of training, by kind, and the pairs of the failure agent, if there are any."""
     file = Paths.pairs(t) / "pairs.jsonl"
     if found := read_jsonl(file, Pair) if file.exists() else []:

@@ -20,5 +20,7 @@ def test_beginning_of_an_id_is_unique_over_all_datasets(tmp_path: Path, monkeypa
     write_jsonl(Paths.tasks(1), [first, later])
     with pytest.raises(CoevolveError, match="2 tasks begin with this; give more of the id"):
         of_task(first.task_id[0])
-    assert first.task_id in of_task(first.task_id).text and "datasets 0 to 1" in of_task(first.task_id[:12]).text
-    assert "datasets 1 to 1" in of_task(later.task_id[:12]).text
+    assert first.task_id in str(of_task(first.task_id).label) and "datasets 0 to 1" in str(
+        of_task(first.task_id[:12]).label
+    )
+    assert "datasets 1 to 1" in str(of_task(later.task_id[:12]).label)
