@@ -20,7 +20,7 @@ from coevolve.core.outcomes import OUTCOMES, Outcome, metrics, paired_interval, 
 from coevolve.core.paths import Paths
 from coevolve.core.section import dotted
 from coevolve.core.yaml_files import read_yaml
-from coevolve.policies import adapted
+from coevolve.policies import helper_model
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.schema import load
 
@@ -39,16 +39,16 @@ def settings(*changes: str) -> None:
 def policy(parent: str, learned: str, out: str) -> None:
     """``parent`` with the adapter in ``learned``, whose two files go to OUT/adapter too. Whole weights are copied."""
     source, target = Path(learned), Path(out)
-    if not (source / adapted.ADAPTER).exists():
+    if not (source / helper_model.ADAPTER).exists():
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("optimizer.pt"))
         return
     with TemporaryDirectory() as folder:
         before, after = Path(folder) / "before", Path(folder) / "after"
-        adapted.start(before, on=Path(parent))
-        adapted.write(after, before, source)
-        adapted.opened(after, target, "float32")
+        helper_model.start(before, on=Path(parent))
+        helper_model.write(after, before, source)
+        helper_model.opened(after, target, "float32")
     (target / "adapter").mkdir()
-    for file in (adapted.ADAPTER, "adapter_model.safetensors"):
+    for file in (helper_model.ADAPTER, "adapter_model.safetensors"):
         shutil.copyfile(source / file, target / "adapter" / file)
 
 

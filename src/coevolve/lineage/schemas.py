@@ -42,10 +42,10 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 def _params() -> dict[str, Any]:
     """All sections, those of learners at the top, as params.yaml has them."""
-    schema = Params.model_json_schema()
+    schema = _schema(Params)
     del schema["properties"]["learners"]
     for name in LEARNERS.names():
-        section = config_of(name).model_json_schema()
+        section = _schema(config_of(name))
         schema["$defs"] |= section.pop("$defs", {})
         schema["properties"][name] = section
     return schema

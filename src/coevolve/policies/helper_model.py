@@ -1,8 +1,8 @@
-"""A model that learns beside the agent, as a folder: its own weights or those of another model, with adapters.
+"""The folder of a helper model (failure agent, task generator): full weights, or a base model and a stack of adapters.
 
-``agent.json`` holds the number of adapters, and the other model (``on``) if there is one. Whole weights are in ``model``, adapters in
-``adapter-0`` and so on, each trained on top of the earlier ones. So an iteration of a model with many billions of weights costs only
-an adapter.
+``agent.json`` holds the number of adapters, and the base model (``on``) if it is another model. Full weights are in ``model``,
+adapters in ``adapter-0`` and so on, each trained on top of the earlier ones. So an iteration of a model with many billions of
+weights costs only an adapter.
 """
 
 import shutil

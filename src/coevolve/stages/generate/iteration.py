@@ -16,7 +16,7 @@ from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import learn as know
-from coevolve.policies import adapted
+from coevolve.policies import helper_model
 from coevolve.policies.policy import Conversation, Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits
@@ -75,10 +75,10 @@ def generate(plan: Plan, config: Generate) -> Generated:
     """Learn from earlier generations and write new ones; a run that resumes after a kill writes the same generations."""
     environment = plan.environment
     vocabulary = tools(environment, know(environment, plan.tasks))
-    first = plan.first / adapted.WHOLE
+    first = plan.first / helper_model.WHOLE
     told = [] if knows_specs(first) else [{"role": "system", "content": system(environment.tools(), vocabulary)}]
     dtype = plan.shared.policy.dtype
-    before = adapted.opened(plan.folder, plan.scratch / "before", dtype)
+    before = helper_model.opened(plan.folder, plan.scratch / "before", dtype)
     past = updated(plan.generations, plan.attempts)
     weight_of = {} if config.frozen else weights(past, config, plan.t)
     learned: Path | None = None
@@ -90,8 +90,8 @@ def generate(plan: Plan, config: Generate) -> Generated:
             learned, reason = None, "its first step exceeds generate.max_kl"
     elif not config.frozen:
         reason = f"only {len(weight_of)} generations have a weight above 0; the generator needs {FEWEST}"
-    adapted.write(plan.scratch / "generator", plan.folder, learned)
-    after = adapted.opened(plan.scratch / "generator", plan.scratch / "after", dtype)
+    helper_model.write(plan.scratch / "generator", plan.folder, learned)
+    after = helper_model.opened(plan.scratch / "generator", plan.scratch / "after", dtype)
     requests = prompts(plan, config, vocabulary, past)
     with plan.open(after) as policy, bar(len(requests), f"generate {plan.t}", "generations") as progress:
         new = write(policy, requests, plan, vocabulary, told, progress.update)
@@ -178,7 +178,7 @@ def _learned(
         unused = plan.scratch / "none"
         job = Job(
             plan.t, plan.seed, before, plan.tasks, folder, unused, unused, plan.scratch / "learning",
-            plan.first / adapted.WHOLE,
+            plan.first / helper_model.WHOLE,
         )  # fmt: skip
         write_jsonl(done, learn(lessons, probes, config, shared, job))
     return folder, [dict(row) for _, row in read_jsonl_objects(done)]

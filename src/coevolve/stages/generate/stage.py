@@ -21,7 +21,7 @@ from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage_summary import SPEC_ENTROPY, SPEC_SAMPLE, SPEC_VALID, StageSummary, write_summary
 from coevolve.core.statistics import evenness
 from coevolve.environments.fingerprint import open_environment
-from coevolve.policies import adapted
+from coevolve.policies import helper_model
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.generate.iteration import Generated, Plan, generate
@@ -36,7 +36,7 @@ def main(params: Params, t: int) -> None:
     config = params.generate
     if config.model == NONE:
         write_jsonl(Paths.specs(t), [])
-        adapted.write(Paths.generator(t + 1), Paths.generator(t))
+        helper_model.write(Paths.generator(t + 1), Paths.generator(t))
         write_summary(StageSummary("generate", t, {}))
         print(IDLE)
         return
@@ -61,7 +61,7 @@ def main(params: Params, t: int) -> None:
         )
         generated = generate(plan, config)
         write_jsonl(Paths.specs(t), generated.new)
-        adapted.write(Paths.generator(t + 1), Paths.generator(t), generated.learned)
+        helper_model.write(Paths.generator(t + 1), Paths.generator(t), generated.learned)
         stage_summary = summary(t, generated, in_effect().name)
         write_summary(stage_summary)
         _track(params, t, generated.figures, stage_summary)

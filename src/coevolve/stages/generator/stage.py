@@ -8,7 +8,7 @@ from coevolve.core.io import read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.environments.fingerprint import open_environment
-from coevolve.policies import adapted
+from coevolve.policies import helper_model
 from coevolve.stages.generator.tiny_generator import IDLE, NONE, start
 from coevolve.stages.schema import Params
 
@@ -16,7 +16,7 @@ from coevolve.stages.schema import Params
 def main(params: Params) -> None:
     model, revision = params.generate.model, params.generate.revision
     if model == NONE:
-        adapted.start(Paths.generator(0))
+        helper_model.start(Paths.generator(0))
         print(IDLE)
         return
     environment = open_environment(params.environment)

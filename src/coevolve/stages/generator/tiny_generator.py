@@ -18,7 +18,7 @@ from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import learn
-from coevolve.policies import adapted
+from coevolve.policies import helper_model
 from coevolve.policies.pretrained import point, resolve
 from coevolve.stages.generate.spec import CLOSE, LISTED, OPEN, PARTS, Spec, SpecRequest, Tools
 from coevolve.stages.generate.spec import tools as spec_tools
@@ -51,12 +51,12 @@ def start(
 
     The tiny generator trains for the tools of ``environment``, as ``tasks`` show them, and stays in scratch under ``key``.
     """
-    adapted.start(folder)
+    helper_model.start(folder)
     if model != TINY:
-        point(model, revision, folder / adapted.WHOLE, "generate")
+        point(model, revision, folder / helper_model.WHOLE, "generate")
         return
     tools = spec_tools(environment, learn(environment, tasks))
-    adapted.write(folder, folder, once(scratch() / "generator" / key, partial(make, tools)))
+    helper_model.write(folder, folder, once(scratch() / "generator" / key, partial(make, tools)))
 
 
 def make(tools: Tools, folder: Path) -> None:

@@ -14,7 +14,7 @@ from coevolve.core.records import Pair
 from coevolve.core.seeding import derive_seed
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import Trajectory
-from coevolve.policies import adapted
+from coevolve.policies import helper_model
 from coevolve.stages.pairs.choose import check, contrast
 from coevolve.stages.pairs.closeness import Failure, ranked
 from coevolve.stages.pairs.config import FailureAgent, Pairs
@@ -46,7 +46,7 @@ def begun(folder: Path, first: Path, agent: Path, config: FailureAgent, shared: 
     """
     if config.start == "own":
         return Rival(folder, first, config, shared)
-    adapted.start(start_folder, on=agent)
+    helper_model.start(start_folder, on=agent)
     return Rival(start_folder, agent, config, shared)
 
 
@@ -89,7 +89,7 @@ def evolve(
         return replace(evolved, reason="the agent in training failed at no task that has a reference")
 
     def opened(folder: Path) -> Path:
-        return adapted.opened(folder, rehearsal.scratch / "merged", rival.shared.policy.dtype)
+        return helper_model.opened(folder, rehearsal.scratch / "merged", rival.shared.policy.dtype)
 
     parent = opened(rival.folder)
     if config.start == "own":
@@ -150,6 +150,6 @@ def learned(
         dpo = Dpo(learning_rate=config.learning_rate, beta=config.beta, sft_weight=0.0)
         batch = Batch(config.batch, "pairs.failure_agent.batch")
         figures = prefer(dpo, shared, rehearsal.environment, job, batch, f"failure agent {rehearsal.iteration}")
-        adapted.write(folder, rival.folder, job.policy)
+        helper_model.write(folder, rival.folder, job.policy)
         write_jsonl(done, figures)
     return folder, [row for _, row in read_jsonl_objects(done)]

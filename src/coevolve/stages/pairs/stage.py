@@ -37,7 +37,7 @@ from coevolve.core.stage_summary import (
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import Trajectory, write_trajectories
 from coevolve.environments.fingerprint import open_environment
-from coevolve.policies import adapted
+from coevolve.policies import helper_model
 from coevolve.policies.loading import playing, prepare_players
 from coevolve.rollout import Limits
 from coevolve.stages.pairs.choose import check, choose, distinct
@@ -141,7 +141,7 @@ def _write(t: int, made: Made) -> None:
         episodes |= {"failure/before": evolved.before, "failure/after": evolved.after}
     for name, trajectories in episodes.items():
         write_trajectories(folder / f"{name}.parquet", trajectories)
-    adapted.write(Paths.failure(t + 1), evolved.folder if evolved else Paths.failure(t))
+    helper_model.write(Paths.failure(t + 1), evolved.folder if evolved else Paths.failure(t))
 
 
 def summary(t: int, result: Made, arithmetic: str) -> StageSummary:

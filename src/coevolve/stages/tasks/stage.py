@@ -14,7 +14,7 @@ from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import is_own, make
-from coevolve.policies import adapted
+from coevolve.policies import helper_model
 from coevolve.stages.schema import Params
 from coevolve.stages.tasks.config import Tasks
 
@@ -48,7 +48,7 @@ def main(params: Params) -> None:
     write_jsonl(Paths.tasks(0), seed)
     write_jsonl(Paths.attempts(0), [])
     write_jsonl(Paths.generations(0), [])
-    adapted.start(Paths.failure(0), on=Paths.policy(0))
+    helper_model.start(Paths.failure(0), on=Paths.policy(0))
     write_summary(StageSummary("tasks", 0, {TASKS: len(seed)}, columns=[TASKS], notes=notes))
     print("\n".join([f"{Paths.tasks(0)}: {len(seed)} tasks", *(f"note: {note}" for note in notes)]))
     if (

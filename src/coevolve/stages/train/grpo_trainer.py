@@ -47,7 +47,6 @@ from coevolve.stages.train.curriculum import Step, stream
 from coevolve.stages.train.groups import Gathered, Group, attempts, check_first, gather, requests
 from coevolve.stages.train.grpo import Grpo
 from coevolve.stages.train.learner import Job, Log, Settings, anchor
-from coevolve.stages.train.lora import adapters
 from coevolve.stages.train.parallel_grpo import RowPart, Team, TrainingReplica, make_learner, scored_pass
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.saving import finish
@@ -59,7 +58,7 @@ from coevolve.stages.train.shared_prefix import (
     shares,
     tell_obstacle,
 )
-from coevolve.stages.train.trl_arguments import alone, common, load_parent, weights_dtype
+from coevolve.stages.train.trl_arguments import adapters, alone, common, load_parent, weights_dtype
 
 BUCKETS = 6  # parts of a batch, divided by length
 SERVER_PATIENCE = 240.0  # seconds to wait for a vLLM server

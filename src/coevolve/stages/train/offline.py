@@ -20,12 +20,11 @@ from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.groups import Gathered, teaches
 from coevolve.stages.train.learner import Job, Log, NothingToLearn, Shared, anchor
-from coevolve.stages.train.lora import adapters
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Example, Tokens, offered, tokens
 from coevolve.stages.train.saving import finish
 from coevolve.stages.train.shared_prefix import prepare_passes, shares, tell_obstacle
-from coevolve.stages.train.trl_arguments import ROWS, common, load_parent, weights_dtype
+from coevolve.stages.train.trl_arguments import ROWS, adapters, common, load_parent, weights_dtype
 
 PASSES = 4  # of a step, divided by length to save padding, unless train.micro_batch is set
 

@@ -67,7 +67,7 @@ def save(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> None:
 
 
 def save_learned(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> None:
-    """Write ``job.policy`` for ``coevolve.policies.adapted``: the whole model, or the adapter alone."""
+    """Write ``job.policy`` for ``coevolve.policies.helper_model``: the whole model, or the adapter alone."""
     if settings.train.lora.enabled:
         save_adapter(trainer, job.policy)
     else:

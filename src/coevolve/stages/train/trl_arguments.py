@@ -1,4 +1,4 @@
-"""Turn parameters into TRL's and transformers' arguments, with a clear error where they do not fit together."""
+"""Turn parameters into arguments of TRL, transformers and peft, with a clear error where they do not fit together."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from coevolve.core.errors import CoevolveError, install
 from coevolve.core.launch import Launch, world_size
 from coevolve.policies.config import PolicySection
 from coevolve.policies.transformers_policy import load
-from coevolve.stages.train.config import Optimizer
+from coevolve.stages.train.config import Lora, Optimizer
 
 ROWS = "train.tasks_per_step × train.group_size"
 
@@ -114,3 +114,25 @@ def load_parent(parent: Path, config: Optimizer, acting: PolicySection, anchored
     """The model to train and its tokenizer. All weights need gradients, Adam's two moments, and the anchor."""
     dtype, copies = weights_dtype(config, acting), 1 if config.lora.enabled else 4 + anchored
     return load(parent, acting.threads, dtype, config.lora.quantize, copies=copies)
+
+
+def adapters(config: Lora, model: Any) -> Any:
+    """The configuration of LoRA (arXiv 2106.09685) for the layers in ``config.targets``; None if it is not enabled."""
+    if not config.enabled:
+        if config.quantize != "none":
+            raise CoevolveError("train.lora.quantize needs train.lora.enabled: quantized weights cannot be trained")
+        return None
+    from peft import LoraConfig
+
+    targets = config.targets
+    if targets != "all-linear":
+        modules = model.named_modules()
+        layers = {name.rsplit(".", 1)[-1] for name, module in modules if isinstance(module, torch.nn.Linear)}
+        targets = [targets] if isinstance(targets, str) else list(targets)
+        unknown = [name for name in targets if name not in layers]
+        if unknown:
+            raise CoevolveError(
+                f"train.lora.targets: the model has no layer {', '.join(unknown)}; it has: {', '.join(sorted(layers))}, "
+                "or all-linear"
+            )
+    return LoraConfig(task_type="CAUSAL_LM", r=config.rank, lora_alpha=config.alpha, target_modules=targets)

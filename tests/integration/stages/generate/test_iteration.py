@@ -11,7 +11,7 @@ import pytest
 from coevolve.core.attempts import attempt_of
 from coevolve.core.learnability import Record
 from coevolve.core.records import Generation
-from coevolve.policies import adapted
+from coevolve.policies import helper_model
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.generate.config import Generate
@@ -42,8 +42,8 @@ def past(count: int = 24) -> list[Generation]:
 
 
 def folder_of(place: Path, first: Path) -> Path:
-    adapted.start(place / "generators/0")
-    adapted.write(place / "generators/0", place / "generators/0", first)
+    helper_model.start(place / "generators/0")
+    helper_model.write(place / "generators/0", place / "generators/0", first)
     return place / "generators/0"
 
 
@@ -173,6 +173,6 @@ def test_adapters_are_stacked_on_the_previous_generator(tmp_path: Path, first: P
         found = generate(plan, OWN)
         assert found.learned
         before = tmp_path / f"generators/{t}"
-        adapted.write(before, folder if t == 1 else tmp_path / "generators/1", found.learned)
+        helper_model.write(before, folder if t == 1 else tmp_path / "generators/1", found.learned)
     names = {str(one.parent) for one in map(Path, outputs(before))}
     assert names == {".", "model", "adapter-0", "adapter-1"}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.errors import CoevolveError
-from coevolve.policies import adapted
+from coevolve.policies import helper_model
 from coevolve.stages.generate.spec import MOST, Spec, Tools, parse
 from coevolve.stages.generator import tiny_generator as initial
 from coevolve.stages.generator.tiny_generator import drawn, edited, knows_specs, start
@@ -51,7 +51,7 @@ def test_edits_of_all_kinds_are_made() -> None:
 def test_path_becomes_a_pointer_and_an_unknown_model_is_a_one_line_error(tmp_path: Path) -> None:
     first = hardly_trained(TOOLS, tmp_path, 2)
     start(tmp_path / "path", str(first), None, WORLD, TASKS, "key")
-    model = tmp_path / "path" / adapted.WHOLE
+    model = tmp_path / "path" / helper_model.WHOLE
     assert [file.name for file in model.iterdir()] == ["pretrained.json"] and knows_specs(model)
     assert not knows_specs(Path("policies/base"))
     with pytest.raises(CoevolveError, match=r"generate\.model: .*no/such-model"):
@@ -70,5 +70,5 @@ def test_tiny_generator_is_made_once_per_key(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(initial, "scratch", lambda: tmp_path / "scratch")
     for name, key in (("one", "a"), ("two", "a"), ("other", "b")):
         start(tmp_path / name, "tiny", None, WORLD, TASKS, key)
-        assert (tmp_path / name / adapted.WHOLE / "model.safetensors").read_bytes() == b"weights"
+        assert (tmp_path / name / helper_model.WHOLE / "model.safetensors").read_bytes() == b"weights"
     assert made == [TOOLS] * 2

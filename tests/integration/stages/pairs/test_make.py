@@ -14,7 +14,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
-from coevolve.policies import adapted
+from coevolve.policies import helper_model
 from coevolve.policies.loading import playing
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
@@ -41,7 +41,7 @@ def ground(folder: Path, tasks: list[Task] = TASKS) -> Rehearsal:
 
 
 def rival(folder: Path, **changes: object) -> Rival:
-    adapted.start(folder / "first", on=ROOT / "policies/base")
+    helper_model.start(folder / "first", on=ROOT / "policies/base")
     return Rival(folder / "first", ROOT / "policies/base", SMALL, Shared(changed(**changes), ACTING, PARAMS.launch))
 
 
@@ -104,7 +104,7 @@ def test_failure_agent_may_start_as_the_agent_in_training(whole: Made, tmp_path:
     config, agent = SMALL.model_copy(update={"start": "agent"}), tmp_path / "agent"
     shutil.copytree(ROOT / "policies/base", agent)
     other = begun(own.folder, own.base, agent, config, own.shared, tmp_path / "started")
-    assert adapted.opened(other.folder, tmp_path / "merged", "float32") == agent == other.base
+    assert helper_model.opened(other.folder, tmp_path / "merged", "float32") == agent == other.base
     assert begun(own.folder, own.base, agent, SMALL, own.shared, tmp_path / "started") == own
     found = made(tmp_path, other).evolved
     assert found and not found.reason and not found.before and len(found.after) == 40
@@ -116,11 +116,11 @@ def test_failure_agent_may_start_as_the_agent_in_training(whole: Made, tmp_path:
 def test_failure_agent_continues_from_its_last_weights(evolved: Made, place: Path) -> None:
     found = evolved.evolved
     assert found
-    adapted.write(place / "second", found.folder)
-    assert adapted.opened(place / "second", place / "merged", "float32") == place / "second/model"
+    helper_model.write(place / "second", found.folder)
+    assert helper_model.opened(place / "second", place / "merged", "float32") == place / "second/model"
     first = (ROOT / "policies/base/model.safetensors").read_bytes()
     assert (place / "second/model/model.safetensors").read_bytes() != first
-    assert adapted.opened(place / "first", place / "merged", "float32") == ROOT / "policies/base"
+    assert helper_model.opened(place / "first", place / "merged", "float32") == ROOT / "policies/base"
 
 
 @pytest.mark.parametrize("phase", ["agent", "hard"])
@@ -143,17 +143,17 @@ def test_adapters_are_stored_separately_on_the_previous_ones(tmp_path: Path) -> 
     other = rival(tmp_path, lora={"enabled": True})
     found = made(tmp_path, other).evolved
     assert found
-    adapted.write(tmp_path / "second", found.folder)
+    helper_model.write(tmp_path / "second", found.folder)
     names = {"agent.json", "adapter-0/adapter_config.json", "adapter-0/adapter_model.safetensors"}
     assert set(outputs(tmp_path / "second")) == names
     assert str(tmp_path).encode() not in outputs(tmp_path / "second")["adapter-0/adapter_config.json"]
     (tmp_path / "third").mkdir()
     next_one = made(tmp_path / "third", replace(other, folder=tmp_path / "second")).evolved
     assert next_one
-    adapted.write(tmp_path / "last", next_one.folder)
+    helper_model.write(tmp_path / "last", next_one.folder)
     assert set(outputs(tmp_path / "last")) == names | {name.replace("-0/", "-1/") for name in names - {"agent.json"}}
     weights = [
-        (adapted.opened(tmp_path / name, tmp_path / "merged", "float32") / "model.safetensors").read_bytes()
+        (helper_model.opened(tmp_path / name, tmp_path / "merged", "float32") / "model.safetensors").read_bytes()
         for name in ("first", "second", "last")
     ]
     assert len(set(weights)) == 3
@@ -175,7 +175,7 @@ def test_failure_agent_that_rarely_fails_is_not_trained(tmp_path: Path) -> None:
         return nullcontext(ReferencePolicy(WORLD)) if path == able else ground(tmp_path).open(path)
 
     one = rival(tmp_path)
-    adapted.start(one.folder, on=able)
+    helper_model.start(one.folder, on=able)
     on = replace(ground(tmp_path), open=play)
     found = make(ROOT / "policies/base", on, CONFIG, PARAMS.pairs, one)
     assert found.evolved and found.evolved.reason == "only 0.0% of its episodes fail; it needs at least 5%"

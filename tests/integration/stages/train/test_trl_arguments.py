@@ -22,8 +22,7 @@ from coevolve.stages.train import grpo, saving
 from coevolve.stages.train.checkpoints import COMPLETE
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Settings
-from coevolve.stages.train.lora import adapters
-from coevolve.stages.train.trl_arguments import common
+from coevolve.stages.train.trl_arguments import adapters, common
 from tests import ROOT
 from tests.unit.policies.qwen import make_qwen3
 from tests.unit.stages.train.small import CONFIG, PARAMS, WORLD, killed, outputs
