@@ -5,7 +5,7 @@ import shutil
 import signal
 from pathlib import Path
 
-from coevolve.stages.train.checkpoints import COMPLETE
+from coevolve.stages.train.saving import COMPLETE
 from tests.project import Project, clone
 from tests.smoke.test_repro import LOOP, OUTPUTS, hashes, ran
 from tests.waiting import until

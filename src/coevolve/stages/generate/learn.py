@@ -21,13 +21,12 @@ from coevolve.core.seeding import derive_seed
 from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.transformers_policy import load
 from coevolve.stages.generate.config import Generate
-from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.learner import Job, Shared
 from coevolve.stages.train.offline import InOrder, in_rounds
 from coevolve.stages.train.parallel_grpo import copy_weights, in_training
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Tokens
-from coevolve.stages.train.saving import save_learned
+from coevolve.stages.train.saving import Keeper, Steps, resumed, save_learned
 from coevolve.stages.train.sft_trainer import IGNORED, collate, supervised
 from coevolve.stages.train.trl_arguments import adapters, common, load_parent
 

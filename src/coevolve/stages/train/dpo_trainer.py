@@ -8,12 +8,11 @@ from torch.nn.utils.rnn import pad_sequence
 from trl import DPOConfig, DPOTrainer
 
 from coevolve.environments.environment import Environment
-from coevolve.stages.train.checkpoints import Keeper, resumed
 from coevolve.stages.train.dpo import Dpo
 from coevolve.stages.train.learner import Job, Shared
 from coevolve.stages.train.offline import Batch, InOrder, OfflineMethod, Row, paired, trained
 from coevolve.stages.train.reference_tokens import Example
-from coevolve.stages.train.saving import save_learned
+from coevolve.stages.train.saving import Keeper, resumed, save_learned
 
 
 def prefer(

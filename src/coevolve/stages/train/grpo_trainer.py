@@ -40,16 +40,24 @@ from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens
 from coevolve.policies.vllm_engine import colocated, engine_arguments, require_vllm
 from coevolve.policies.vllm_policy import VllmPolicy, engine, server
 from coevolve.rollout import Limits, rollout
-from coevolve.stages.train.batch import columns, deal, shared
-from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.curriculum import Step, stream
-from coevolve.stages.train.groups import Gathered, Group, attempts, check_first, gather, requests
+from coevolve.stages.train.groups import (
+    Gathered,
+    Group,
+    attempts,
+    check_first,
+    columns,
+    deal,
+    dealt_out,
+    gather,
+    requests,
+)
 from coevolve.stages.train.grpo import Grpo
 from coevolve.stages.train.learner import Job, Log, Settings, anchor
 from coevolve.stages.train.parallel_grpo import RowPart, Team, TrainingReplica, make_learner, scored_pass
 from coevolve.stages.train.progress_bar import ProgressBar
-from coevolve.stages.train.saving import finish
+from coevolve.stages.train.saving import Keeper, Steps, finish, resumed
 from coevolve.stages.train.shared_prefix import (
     levels_of,
     prepare_passes,
@@ -102,11 +110,11 @@ def _arguments(settings: Settings, scratch: Path, seed: int) -> Any:
     """TRL's arguments for this process. Create them before the model: they decide how it is sharded."""
     config, grpo = settings.train, _section(settings)
     rows = config.tasks_per_step * config.group_size
-    shared = common(config, settings.policy, settings.launch, scratch, seed, grpo.learning_rate, rows)
+    common_arguments = common(config, settings.policy, settings.launch, scratch, seed, grpo.learning_rate, rows)
     return GRPOConfig(
-        **shared,
+        **common_arguments,
         num_generations=config.group_size,
-        steps_per_generation=shared["gradient_accumulation_steps"],
+        steps_per_generation=common_arguments["gradient_accumulation_steps"],
         beta=grpo.beta,
         epsilon=grpo.epsilon,
         epsilon_high=grpo.epsilon_high,
@@ -142,12 +150,12 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         self._steps = steps
         self._rows: dict[str, Any] = {}
         self._last_loaded_step = -1  # of the weights outside this process; TRL's attribute, needed before its loop
-        self._gathers = settings.launch.sharding == "zero3" and self._config.vllm.mode == "off"
+        self._weights_are_sharded = settings.launch.sharding == "zero3" and self._config.vllm.mode == "off"
         # processes of this machine can share the passes of a step only on a CPU, if training changes all weights
         config = settings.train
         whole = not config.lora.enabled and not config.gradient_checkpointing and config.vllm.mode == "off"
-        shared = whole and alone(settings.launch)
-        replicas = _replicas(settings, job) if shared else None
+        in_process = whole and alone(settings.launch)
+        replicas = _replicas(settings, job) if in_process else None
         # TRL loads the KL anchor from this path
         arguments["model"].config._name_or_path = str(resolve(anchor(settings, job)))
         colocates = self._config.vllm.mode == "colocate"
@@ -160,11 +168,11 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         self._replicas = replicas
         self._records = self._recorded(steps)
         self._team: Team | None = None
-        if shared:
+        if in_process:
             model = self.accelerator.unwrap_model(self.model)
             self._parameters = list(model.parameters())
-            local = TrainingReplica(model, self.processing_class, 0.0, {}, self.ref_model)
-            self._team = Team(local, replicas)
+            own_replica = TrainingReplica(model, self.processing_class, 0.0, {}, self.ref_model)
+            self._team = Team(own_replica, replicas)
 
     def close(self) -> None:
         """End the helper processes."""
@@ -216,7 +224,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
             self._team.send_weights(self._parameters)
             self._last_loaded_step = step
         with self._whole_model():
-            gathered = self._gather(step)
+            gathered = self._play_step(step)
         if step == 0:
             check_first(gathered, str(self._job.parent))
         if self.accelerator.is_main_process:
@@ -235,7 +243,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _whole_model(self) -> AbstractContextManager[Any]:
         """Gather sharded parameters in every process while episodes are sampled."""
-        if not self._gathers:
+        if not self._weights_are_sharded:
             return nullcontext()
         whole: AbstractContextManager[Any] = unwrap_model_for_generation(self.model_wrapped, self.accelerator)
         return whole
@@ -290,7 +298,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
             output = scored_pass(model, ids, mask, scored, shares=True)
         return output.log_probs, output.entropy if arguments.get("compute_entropy") else None, None
 
-    def _gather(self, step: int) -> Gathered:
+    def _play_step(self, step: int) -> Gathered:
         config, job = self._config, self._job
 
         def play_groups(numbered: Sequence[tuple[int, Task]]) -> list[Group]:
@@ -299,7 +307,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
             episodes = rollout(self._policy, self._environment, wanted, self._limits)
             return [episodes[start : start + size] for start in range(0, len(episodes), size)]
 
-        play_all = shared(play_groups, self.accelerator.process_index, self.accelerator.num_processes)
+        play_all = dealt_out(play_groups, self.accelerator.process_index, self.accelerator.num_processes)
         now = Step(job.seed, job.iteration, step, config.tasks_per_step)
         tasks = iter(stream(job.tasks, self._records, config, now))
         gathered = gather(play_all, tasks, config.tasks_per_step, self._grpo.refill_rounds)

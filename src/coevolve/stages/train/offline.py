@@ -16,13 +16,12 @@ from coevolve.environments.environment import Environment
 from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Episode
-from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.groups import Gathered, teaches
 from coevolve.stages.train.learner import Job, Log, NothingToLearn, Shared, anchor
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Example, Tokens, offered, tokens
-from coevolve.stages.train.saving import finish
+from coevolve.stages.train.saving import Keeper, Steps, finish, resumed
 from coevolve.stages.train.shared_prefix import prepare_passes, shares, tell_obstacle
 from coevolve.stages.train.trl_arguments import ROWS, adapters, common, load_parent, weights_dtype
 

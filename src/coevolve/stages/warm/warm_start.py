@@ -18,11 +18,10 @@ from coevolve.environments.environment import Environment
 from coevolve.policies.agent_prompt import Renderer
 from coevolve.rollout import Limits
 from coevolve.stages.base.held_out import divided
-from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.learner import Job, Log, Shared
 from coevolve.stages.train.offline import Batch, Row, in_rounds, trained
 from coevolve.stages.train.reference_tokens import Tools, offered, replayed, tokens
-from coevolve.stages.train.saving import save
+from coevolve.stages.train.saving import Keeper, Steps, resumed, save
 from coevolve.stages.train.sft_trainer import method, supervised
 from coevolve.stages.warm.config import Warm
 

@@ -25,8 +25,8 @@ from coevolve.rollout import Limits
 from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.pairs.stage import make
 from coevolve.stages.train import grpo
-from coevolve.stages.train.checkpoints import COMPLETE
 from coevolve.stages.train.learners import LEARNERS
+from coevolve.stages.train.saving import COMPLETE
 from tests import ROOT
 from tests.unit.stages.train import small
 from tests.waiting import PATIENCE, free_port, until

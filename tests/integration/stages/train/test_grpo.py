@@ -19,9 +19,9 @@ from coevolve.policies.pretrained import stored_dtype
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
 from coevolve.stages.train import grpo
-from coevolve.stages.train.checkpoints import COMPLETE
 from coevolve.stages.train.grpo_trainer import _LoopTrainer
 from coevolve.stages.train.learner import Log
+from coevolve.stages.train.saving import COMPLETE
 from tests import ROOT
 from tests.unit.stages.train.small import ACTING, CONFIG, WORLD, changed, job, outputs, settings, stop_at
 

@@ -18,8 +18,8 @@ from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.pairs.stage import Made, make
 from coevolve.stages.train import dpo_trainer, sft_trainer, shared_prefix
-from coevolve.stages.train.batch import row as sampled
 from coevolve.stages.train.dpo import Dpo
+from coevolve.stages.train.groups import row as sampled
 from coevolve.stages.train.learner import Job, Log
 from coevolve.stages.train.learners import LEARNERS
 from coevolve.stages.train.offline import Batch, scheduled, tokenized

@@ -19,9 +19,9 @@ from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.evaluation import evaluate
 from coevolve.stages.train import grpo, saving
-from coevolve.stages.train.checkpoints import COMPLETE
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Settings
+from coevolve.stages.train.saving import COMPLETE
 from coevolve.stages.train.trl_arguments import adapters, common
 from tests import ROOT
 from tests.unit.policies.qwen import make_qwen3

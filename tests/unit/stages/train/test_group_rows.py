@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.policies.policy import Reply
 from coevolve.rollout import Episode
-from coevolve.stages.train.batch import columns, deal, row
+from coevolve.stages.train.groups import columns, deal, row
 
 END = 0
 
