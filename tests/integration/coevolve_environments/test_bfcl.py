@@ -12,8 +12,7 @@ from coevolve.core.seeding import rng_for
 from coevolve.core.success import is_success
 from coevolve.core.task import Score, Task, ToolCall
 from coevolve.environments.registry import make
-from coevolve_environments.bfcl.bfcl_environment import BFCL, CATEGORIES, QUARANTINE
-from coevolve_environments.bfcl.multi_turn import BFCLSession
+from coevolve_environments.bfcl.multi_turn import BFCL, CATEGORIES, QUARANTINE, BFCLSession
 from tests.unit.environments import make_or_skip
 
 WORLD = make_or_skip("bfcl")
