@@ -14,8 +14,8 @@ import yaml
 from markdown.extensions.toc import slugify
 
 from coevolve.cli import parser
-from coevolve.stages.parameters import keys
-from coevolve.stages.parameters import page as parameters_page
+from coevolve.commands.params import keys
+from coevolve.commands.params import page as parameters_page
 from tests import ROOT
 from tests.pages import INLINE, PAGES, snippets
 

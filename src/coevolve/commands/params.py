@@ -1,10 +1,16 @@
 """``coevolve params``: print every parameter with its meaning, its value and its default."""
 
 import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
 
 from coevolve.core.errors import CoevolveError
-from coevolve.stages.parameters import keys, page, text
-from coevolve.stages.schema import load, value
+from coevolve.core.yaml_files import one_line
+from coevolve.stages.schema import Params, load, sections, value
+from coevolve.stages.validate.config import Limit
 
 HELP = """
   coevolve params                 # all keys, including those that params.yaml leaves at their default
@@ -12,6 +18,22 @@ HELP = """
   coevolve params train.lora      # a part of a section
 
 The values are those of params.yaml in this folder. The last line says how to change a key.
+"""
+
+
+PAGE = """# Parameters
+
+`params.yaml` holds the keys that a person decides. Every other key on this page has a default, and you can set it there too:
+
+    train:
+      gradient_checkpointing: true
+
+On the command line, `-S KEY=VALUE` sets a key that `params.yaml` has, and `-S ++KEY=VALUE` sets any key:
+
+    dvc exp run -S train.steps=10 -S ++train.gradient_checkpointing=true
+
+`coevolve params` prints this list with the values of your project, and `coevolve params train` prints a section.
+`coevolve params --markdown` writes this page. A mistyped key or a wrong value ends the run with a line that names it.
 """
 
 
@@ -35,3 +57,60 @@ def run(args: argparse.Namespace) -> int:
     example = next((key.name for key in wanted if key.name != "iterations"), "seed")
     print(f"\nSet a key in params.yaml, or for one experiment: dvc exp run -S ++{example}=VALUE")
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key. ``name`` is dotted. ``values`` lists the allowed values, if only some are allowed."""
+
+    name: str
+    default: Any
+    sentence: str
+    values: str
+
+
+def keys() -> Iterator[Key]:
+    """All keys, in the order of the loop."""
+    classes = sections()
+    for name, field in Params.model_fields.items():
+        if name == "iterations":
+            yield Key(name, None, field.description or "", "[{t: 0, next: 1}, {t: 1, next: 2}, ...]")
+        elif (field.alias or name) not in classes and name != "learners":
+            yield Key(name, field.default, field.description or "", "")
+    for name, section in classes.items():
+        yield from _keys(name, section)
+
+
+def _keys(prefix: str, section: type[BaseModel]) -> Iterator[Key]:
+    for name, field in section.model_fields.items():
+        default = field.default
+        if isinstance(default, BaseModel) and not isinstance(default, Limit):
+            yield from _keys(f"{prefix}.{name}", type(default))
+        else:
+            limit = isinstance(default, Limit)
+            sentence = f"{field.description or ''}{' Low is bad.' * (limit and default.low_is_bad)}"
+            values = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+            shown = default.model_dump() if limit else default
+            yield Key(f"{prefix}.{name}", shown, sentence, ", ".join(map(str, values)))
+
+
+def text(value: Any) -> str:
+    """A value as one line of params.yaml."""
+    return one_line(value, lambda word: word or '""')
+
+
+def page() -> str:
+    """The text of docs/parameters.md."""
+    lines, section = [PAGE], ""
+    for key in keys():
+        first = key.name.partition(".")[0] if "." in key.name else "top"
+        if first != section:
+            section = first
+            title = "The top" if first == "top" else f"`{first}`"
+            doc = "" if first == "top" else sections()[first].__doc__
+            about = f"\n{doc.strip().splitlines()[0]}\n" if doc else ""
+            lines.append(f"\n## {title}\n{about}\n| key | default | meaning |\n|---|---|---|\n")
+        default = "" if key.name == "iterations" else f"`{text(key.default)}`"
+        meaning = f"{key.sentence} Values: {key.values}." if key.values else key.sentence
+        lines.append(f"| `{key.name.removeprefix(f'{first}.')}` | {default} | {meaning} |\n")
+    return "".join(lines)

@@ -1,11 +1,17 @@
-"""``coevolve stage``: run one stage of the loop, as dvc.yaml does."""
+"""``coevolve stage``: run one stage of the loop, as dvc.yaml and the scripts in pipelines/ do."""
 
 import argparse
+import inspect
+import time
+from collections.abc import Callable
+from importlib import import_module
 
+from coevolve.core import launch
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import whole
-from coevolve.stages.code.digest import names
-from coevolve.stages.running import run_stage
+from coevolve.core.stage_seconds import note_seconds, seconds
+from coevolve.stages.code.digest import check, names
+from coevolve.stages.schema import load
 
 HELP = """
 You rarely need this command: `dvc repro` calls it for every stage of dvc.yaml. Use it to debug a stage. The stage's input
@@ -23,7 +29,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int | None:
-    stages = ["code", *names()]
-    if args.name not in stages:
-        raise CoevolveError(f"no stage {args.name!r}; expected one of: {', '.join(stages)}")
-    return run_stage(args.name, args.t)
+    """Read params.yaml, check the stage's digest, call the stage's function, and note the seconds that it took."""
+    name, t, stages = args.name, args.t, ["code", *names()]
+    if name not in stages:
+        raise CoevolveError(f"no stage {name!r}; expected one of: {', '.join(stages)}")
+    main: Callable[..., int | None] = import_module(f"coevolve.stages.{name}.stage").main
+    iterated = len(inspect.signature(main).parameters) == 2
+    if iterated and t is None:
+        raise CoevolveError(f"stage {name} needs an iteration, for example `coevolve stage {name} 0`")
+    if not iterated and t is not None:
+        raise CoevolveError(f"stage {name} takes no iteration; run `coevolve stage {name}`")
+    params = load()
+    arguments = (params,) if t is None else (params, t)
+    if launch.inside():
+        return main(*arguments)
+    label = name if t is None else f"{name}/{t}"
+    if name != "code":
+        check(name, params)
+        last = seconds().get(label)
+        print(label if last is None else f"{label}, which took {last:.0f} s last time", flush=True)
+    began = time.monotonic()
+    code = main(*arguments)
+    note_seconds(label, time.monotonic() - began)
+    return code

@@ -54,7 +54,6 @@ CARRIERS = frozenset(
         "stages/code/digest",
         "stages/method",
         "stages/schema",
-        "stages/running",
         "stages/train/progress_bar",
         "tracking/mlflow_datasets",
         "tracking/mlflow_sink",

@@ -71,7 +71,7 @@ def test_importing_the_package_changes_neither_torch_nor_the_environment() -> No
 import os, torch
 kernels = [torch._C._dispatch_dump_table(f"aten::{name}") for name in ("mm", "addmm", "sqrt")]
 variables = dict(os.environ)
-import coevolve.cli, coevolve.core.io, coevolve.core.processes, coevolve.stages.running, coevolve.core.trajectories
+import coevolve.cli, coevolve.core.io, coevolve.core.processes, coevolve.commands.stage, coevolve.core.trajectories
 assert dict(os.environ) == variables, set(os.environ.items()) ^ set(variables.items())
 from coevolve.core.arithmetic import VARIABLES, in_effect
 from coevolve.policies.transformers_policy import load
