@@ -33,7 +33,7 @@ GROUPS = {
         "export": "write a run's episodes, preference pairs, tasks or policy for other tools",
     },
     "environments": {
-        "env": "list, install, check, audit and serve environments",
+        "env": "list, install, write, show, check and serve environments",
         "play": "solve a task of an environment by hand",
     },
     "models": {

@@ -3,7 +3,7 @@
     L = Σ_i w_i Σ_j -log π(y_ij | c_i, y_i<j) / Σ_i w_i |y_i|  +  η mean_ij KL(π(· | c_i, y_i<j) || π⁰(· | c_i, y_i<j))
 
 y_i are the tokens of a generation, c_i its prompt, w_i its weight and η = ``generate.kl``. The divergence is exact: it sums over
-the whole vocabulary at each token of y. After each step, ``Leash`` compares the divergence of whole specs, the mean of Σ_j KL_j
+the whole vocabulary at each token of y. After each step, ``SpecKLLimit`` compares the divergence of whole specs, the mean of Σ_j KL_j
 in nats, with ``generate.max_kl``. If it is larger, the update ends and the weights before that step are restored. The figures
 omit that step.
 """
@@ -60,7 +60,7 @@ def learn(
     first, _ = load(job.base, acting.threads, acting.dtype)
     renderer = Renderer(tokenizer, acting.template)
     rows = [row(lesson, renderer) for lesson in drawn(lessons, section, job)]
-    leash = Leash([row(lesson, renderer) for lesson in probes[:PROBED]], first, section.max_kl, steps)
+    limit = SpecKLLimit([row(lesson, renderer) for lesson in probes[:PROBED]], first, section.max_kl, steps)
     trainer = WeightedSFT(
         model=model,
         args=SFTConfig(
@@ -70,15 +70,15 @@ def learn(
         data_collator=collate_weighted,
         train_dataset=Dataset.from_list(rows),
         peft_config=adapters(config.lora, model),
-        callbacks=[ProgressBar(f"generator {job.iteration}"), Keeper(steps, None), leash],
+        callbacks=[ProgressBar(f"generator {job.iteration}"), Keeper(steps, None), limit],
         first=first,
         kl=section.kl,
     )
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    leash.tighten(trainer.model)
+    limit.restore_last_step(trainer.model)
     save_learned(trainer, tokenizer, settings, job)
-    return steps.metrics(leash.kept(trainer.state.global_step))
+    return steps.metrics(limit.kept(trainer.state.global_step))
 
 
 def drawn(lessons: Sequence[Lesson], config: Generate, job: Job) -> list[Lesson]:
@@ -141,10 +141,10 @@ class WeightedSFT(InOrder, SFTTrainer):  # type: ignore[misc]
         return -(likelihood * weight).sum() / weight.sum() + self._kl * kl
 
 
-class Leash(TrainerCallback):  # type: ignore[misc]
+class SpecKLLimit(TrainerCallback):  # type: ignore[misc]
     """Records the divergence of whole specs in ``steps``, in nats, and ends training after a step that exceeds ``most``.
 
-    ``tighten`` then restores the weights before that step.
+    ``restore_last_step`` then restores the weights before that step.
     """
 
     def __init__(self, rows: list[Row], first: Any, most: float, steps: Steps) -> None:
@@ -163,7 +163,7 @@ class Leash(TrainerCallback):  # type: ignore[misc]
             control.should_training_stop = True
             control.should_save = False  # otherwise a run that is killed now would continue from these weights
 
-    def tighten(self, model: Any) -> None:
+    def restore_last_step(self, model: Any) -> None:
         """Restore the weights before the step that exceeded the limit, if there was such a step."""
         if self._restored is not None:
             copy_weights(in_training(model), self._restored)

@@ -5,15 +5,14 @@ that the agent never learns to stop (prime-rl PR 2644), or masks that it marks a
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import date
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis
+from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis, judged
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import ToolCall
 from coevolve.core.trajectories import Trajectory
@@ -95,7 +94,14 @@ def _findings(tokenizer: Any, variables: Mapping[str, Any], tools: Tools, episod
     yield _tools(renderer, tools, episode)
     yield _calls(renderer, tools, episode)
     if "strftime_now" in str(tokenizer.chat_template):
-        yield _date(tokenizer, variables, tools, episode)
+        fixed = "date_string" in variables  # the renderer then writes that date
+        text = (
+            "policy.template fixes the date"
+            if fixed
+            else "the template writes today's date: results change from day to day"
+        )
+        remedy = "set policy.template to {date_string: 26 Jul 2024}, or to another day"
+        yield judged("date", fixed, text, remedy, wanted=False)
     yield _prefix(tokenizer, renderer, tools, episode, "prefix")
     thinking = [
         {**message, "content": THOUGHT + message["content"]} if message["role"] == "assistant" else message
@@ -127,18 +133,6 @@ def _calls(renderer: Renderer, tools: Tools, episode: Trajectory) -> Diagnosis:
             told = told if call.name in text else "the template writes no calls"
             return Diagnosis("calls", BROKEN, told, "use a model of a family in docs/chat-templates.md")
     return Diagnosis("calls", WORKS, f"each of the {len(episode.calls)} calls is read back as the template writes it")
-
-
-def _date(tokenizer: Any, variables: Mapping[str, Any], tools: Tools, episode: Trajectory) -> Diagnosis:
-    """Check whether a first prompt is the same on another day."""
-    days = (date(2026, 11, 27).strftime, date(2025, 1, 2).strftime)
-    renderers = (Renderer(tokenizer, {"strftime_now": day, **variables}) for day in days)
-    one, other = (renderer.text(episode.messages[:1], tools=tools) for renderer in renderers)
-    if one == other:
-        return Diagnosis("date", WORKS, "the prompt is the same on every day")
-    place = agreement(one, other)
-    text = f"the template writes today's date: {one[max(place - AROUND, 0) : place + AROUND]!r}: results change from day to day"
-    return Diagnosis("date", ABSENT, text, "set policy.template to {date_string: 26 Jul 2024}, or to another day")
 
 
 def _prefix(tokenizer: Any, renderer: Renderer, tools: Tools, episode: Trajectory, name: str) -> Diagnosis:
@@ -189,16 +183,18 @@ def _stop(tokenizer: Any, renderer: Renderer, ids: Tokens, episode: Trajectory) 
     return Diagnosis("stop", ABSENT, text, remedy)
 
 
-def _ends(tokenizer: Any) -> set[int]:
+def _ends(tokenizer: Any) -> Collection[int]:
     """The ids that end a reply: of the model's generation config, or for a template alone all its marks."""
     from transformers import GenerationConfig
 
-    if not tokenizer.name_or_path:
+    from coevolve.policies.transformers_policy import end_tokens
+
+    model = tokenizer.name_or_path
+    if not model:
         return set(tokenizer.added_tokens_decoder)
-    ends = None
     with suppress(OSError):  # a model may have no such file
-        ends = GenerationConfig.from_pretrained(tokenizer.name_or_path, local_files_only=True).eos_token_id
-    return {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
+        return end_tokens(GenerationConfig.from_pretrained(model, local_files_only=True), tokenizer)
+    return [tokenizer.eos_token_id]
 
 
 def _mask(tokenizer: Any, renderer: Renderer, ids: Tokens, episode: Trajectory) -> Diagnosis:

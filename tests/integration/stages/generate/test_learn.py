@@ -94,15 +94,15 @@ def test_killed_update_ends_with_the_same_bytes(first: Path, tmp_path: Path, mon
     whole = run(tmp_path / "whole", first)
     assert [one["step"] for one in whole] == [0, 1, 2, 3]
     assert whole[0]["kl"] == 0.0 < whole[0]["spec_kl"] < whole[-1]["spec_kl"]
-    end = learning.Leash.on_step_end
+    end = learning.SpecKLLimit.on_step_end
 
-    def killed(self: learning.Leash, args: object, state: object, *rest: object, **more: object) -> None:
+    def killed(self: learning.SpecKLLimit, args: object, state: object, *rest: object, **more: object) -> None:
         end(self, args, state, *rest, **more)
         if state.global_step == 3:  # type: ignore[attr-defined]
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(learning.Leash, "on_step_end", killed)
+        patch.setattr(learning.SpecKLLimit, "on_step_end", killed)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "killed", first)
     assert run(tmp_path / "killed", first) == whole
