@@ -27,7 +27,7 @@ from coevolve.core.untrusted import without_secrets
 from coevolve.environments.registry import make, names
 from coevolve.policies.agent_prompt import Renderer, check_template
 from coevolve.policies.pretrained import directory, download, named, resolve
-from coevolve.policies.vllm_engine import obstacle, remedy, version
+from coevolve.policies.vllm_policy import obstacle, remedy, version
 from coevolve.rollout import Limits
 from coevolve.stages.schema import Params, load
 from coevolve.stages.train.chat_template import diagnose, load_tokenizer

@@ -11,7 +11,7 @@ from coevolve.core.io import read_jsonl_objects
 from coevolve.core.success import is_success
 from coevolve.policies.loading import open_policy
 from coevolve.policies.transformers_policy import TransformersPolicy, load
-from coevolve.policies.vllm_engine import CACHE
+from coevolve.policies.vllm_policy import CACHE
 from coevolve.rollout import RolloutRequest, rollout
 from coevolve.stages.train import grpo
 from tests import ROOT

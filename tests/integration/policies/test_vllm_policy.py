@@ -57,7 +57,7 @@ def test_vllm_version_unsupported_by_trl_is_refused_before_loading(tmp_path: Pat
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0\n")
     (metadata / "top_level.txt").write_text("vllm\n")
-    check = "from coevolve.policies.vllm_engine import require_vllm; require_vllm('policy.backend: vllm')"
+    check = "from coevolve.policies.vllm_policy import require_vllm; require_vllm('policy.backend: vllm')"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "src")])}
     ran = subprocess.run([sys.executable, "-c", check], env=environment, capture_output=True, text=True)
     last = ran.stderr.strip().splitlines()[-1]

@@ -37,8 +37,7 @@ from coevolve.policies.policy import Policy
 from coevolve.policies.pretrained import resolve
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens
-from coevolve.policies.vllm_engine import colocated, engine_arguments, require_vllm
-from coevolve.policies.vllm_policy import VllmPolicy, engine, server
+from coevolve.policies.vllm_policy import VllmPolicy, colocated, engine, engine_arguments, require_vllm, server
 from coevolve.rollout import Limits, rollout
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.curriculum import Step, stream
