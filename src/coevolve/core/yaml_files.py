@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML, YAMLError
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.io import read_text
 from coevolve.core.section import Section
 from coevolve.core.untrusted import URL
 from coevolve.core.untrusted import one_line as shortened
@@ -46,12 +47,9 @@ def one_line(value: Any, word: Callable[[str], str]) -> str:
 
 def load_yaml(path: Path, missing: str) -> dict[str, Any]:
     """The sections of a YAML file. ``missing`` is the remedy in the error for a missing file."""
-    try:
-        raw = read_yaml(path.read_text(encoding="utf-8"), str(path))
-    except FileNotFoundError:
-        raise CoevolveError(f"{path}: no such file; {missing}") from None
-    except UnicodeDecodeError as error:
-        raise CoevolveError(f"{path}: expected UTF-8 text ({error})") from None
+    if not path.exists():
+        raise CoevolveError(f"{path}: no such file; {missing}")
+    raw = read_yaml(read_text(path), str(path))
     if not isinstance(raw, dict):
         raise CoevolveError(f"{path}: expected sections with keys, found {type(raw).__name__}")
     return raw

@@ -40,5 +40,3 @@ class Generate(Section):
     """Generations per step."""
     learning_rate: Positive = 0.0005
     """Learning rate of the generator."""
-    save_steps: Count = 10
-    """Steps between checkpoints."""

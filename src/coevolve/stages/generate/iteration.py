@@ -173,7 +173,7 @@ def _learned(
         last = max(generation.iteration for generation in past)
         probes = [lesson(generation) for generation in past if generation.iteration == last]
         lessons = [lesson(generation) for generation in past if generation.generation_id in weight_of]
-        steps = {"steps": config.steps, "save_steps": config.save_steps, "keep_base": 0.0}
+        steps = {"steps": config.steps, "keep_base": 0.0}
         shared = replace(plan.shared, train=plan.shared.train.model_copy(update=steps))
         unused = plan.scratch / "none"
         job = Job(

@@ -22,8 +22,6 @@ class FailureAgent(Section):
     """Pairs of failures per step."""
     learning_rate: Positive = 0.00005
     """Learning rate; at three times this value its failures come less close."""
-    save_steps: Count = 10
-    """Steps between checkpoints."""
     beta: Positive = 0.1
     """DPO's beta, towards the failure agent before the update."""
 

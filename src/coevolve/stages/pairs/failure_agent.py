@@ -130,7 +130,7 @@ def learned(
     folder, done = rehearsal.scratch / "agent", rehearsal.scratch / "learned.jsonl"
     if not done.exists():
         # with the failure agent's own settings, and in a single process
-        steps = {"steps": config.steps, "save_steps": config.save_steps, "anchor": "parent", "keep_base": 0.0}
+        steps = {"steps": config.steps, "anchor": "parent", "keep_base": 0.0}
         launch = {"processes": 1, "machines": 1, "sharding": "none"}
         train, policy, machines = rival.shared.train, rival.shared.policy, rival.shared.launch
         shared = Shared(train.model_copy(update=steps), policy, machines.model_copy(update=launch))

@@ -39,7 +39,7 @@ class Optimizer(Section):
     schedule: Literal["constant", "linear"] = "constant"
     """Learning rate over the steps of an iteration: constant, or linear, falling to 0."""
     save_steps: Count = 10
-    """Steps between checkpoints."""
+    """Steps between checkpoints, of the helper models too."""
     micro_batch: Whole = 0
     """Episodes in one forward and backward pass of a process; 0 means its share of a step, of dpo and sft a quarter of it."""
     gradient_checkpointing: bool = False

@@ -31,7 +31,7 @@ from tests.unit.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, changed
 
 LIMITS = Limits.of(ACTING)
 TASKS = WORLD.tasks("seed")[:16]
-FEW = {"episodes": 40, "hard_episodes": 40, "steps": 3, "batch": 4, "save_steps": 1}
+FEW = {"episodes": 40, "hard_episodes": 40, "steps": 3, "batch": 4}
 SMALL = PARAMS.pairs.failure_agent.model_copy(update={"start": "own", "closeness": 0.4, **FEW})
 
 

@@ -10,11 +10,11 @@ from tests.unit.stages.train.small import ACTING, PARAMS, WORLD, changed
 
 TASKS = WORLD.tasks("seed")[:16]
 TOOLS = tools(WORLD, learn(WORLD, TASKS))
-OWN = PARAMS.generate.model_copy(update={"model": "tiny", "steps": 4, "batch": 8, "save_steps": 2})
+OWN = PARAMS.generate.model_copy(update={"model": "tiny", "steps": 4, "batch": 8})
 
 
 def shared(own: Generate = OWN) -> Shared:
-    return Shared(changed(steps=own.steps, save_steps=own.save_steps), ACTING, PARAMS.launch)
+    return Shared(changed(steps=own.steps, save_steps=2), ACTING, PARAMS.launch)
 
 
 def job(folder: Path, first: Path) -> Job:
