@@ -188,6 +188,13 @@ QUESTIONS = {
     "ask_price": ("find_item", "shop", "name", "price"),
     "ask_sender": ("find_mail", "mail", "subject", "from"),
 }
+LOOKUPS = {  # for an argument, the tool that finds it, the app, and the key of the search
+    "event_id": ("find_event", "calendar", "title"),
+    "mail_id": ("find_mail", "mail", "subject"),
+    "file_id": ("find_file", "files", "name"),
+    "item_id": ("find_item", "shop", "name"),
+}
+GIVEN = {"subject": SUBJECTS, "title": TITLES, "day": DAYS, "name": NAMES, "city": CITIES, "app": LOCKABLE}
 GOALS = {"seed": (1, 2), "validation": (1, 2), "test": (1, 2), "shifted": (1, 2), "hard": (3, 4)}
 
 
@@ -225,33 +232,24 @@ def goal_of(family: str, state: State, rng: random.Random, used: set[str]) -> di
         return {"ask": [lookup, {key: state[app][_fresh(state, app, rng, used)][key]}, field]}
     find: dict[str, Any] = {}
     give: dict[str, Any] = {}
-    if family.endswith("_event") and family != "add_event":
-        event = state["calendar"][_fresh(state, "calendar", rng, used)]
-        find["event_id"] = ["find_event", {"title": event["title"]}]
-        if family == "move_event":
-            give["day"] = rng.choice([day for day in DAYS if day != event["day"]])
-    elif family in ("archive_mail", "delete_mail", "report_mail", "forward_mail"):
-        find["mail_id"] = ["find_mail", {"subject": state["mail"][_fresh(state, "mail", rng, used)]["subject"]}]
-    elif family.endswith("_file"):
-        wanted = {"restore_file": {"trashed": True}, "share_file": {}}.get(family, {"trashed": False})
-        find["file_id"] = ["find_file", {"name": state["files"][_fresh(state, "files", rng, used, **wanted)]["name"]}]
-    elif family in ("add_to_cart", "add_to_wishlist"):
-        find["item_id"] = ["find_item", {"name": state["shop"][_fresh(state, "shop", rng, used)]["name"]}]
-    if family in ("pay", "request_money", "share_file", "send_mail", "forward_mail", "block_contact", "delete_contact"):
-        find["contact_id"] = _contact(state, rng, used)
-    if family in ("pay", "request_money", "top_up"):
-        give["amount"] = rng.randint(2, 60)
-    if family == "send_mail":
-        give["subject"] = rng.choice(SUBJECTS)
-    if family == "add_event":
-        give = {"title": rng.choice(TITLES), "day": rng.choice(DAYS)}
-    if family == "add_contact":
-        give = {"name": rng.choice(NAMES), "city": rng.choice(CITIES)}
-    if family == "lock":
-        unlocked = [app for app in LOCKABLE if not state["session"][app]["locked"]]
-        if not unlocked:
-            raise CoevolveError("this world has nothing to lock")
-        give["app"] = rng.choice(unlocked)
+    entity: dict[str, Any] = {}
+    for argument in TOOLS[family].arguments:
+        if argument == "contact_id":
+            find[argument] = _contact(state, rng, used)
+        elif argument in LOOKUPS:
+            lookup, app, key = LOOKUPS[argument]
+            trashed = {"restore_file": {"trashed": True}, "share_file": {}}.get(family, {"trashed": False})
+            entity = state[app][_fresh(state, app, rng, used, **(trashed if app == "files" else {}))]
+            find[argument] = [lookup, {key: entity[key]}]
+        elif argument == "amount":
+            give[argument] = rng.randint(2, 60)
+        else:
+            fitting = [value for value in GIVEN[argument] if value != entity.get(argument)]  # an event moves to another day
+            if argument == "app":
+                fitting = [app for app in LOCKABLE if not state["session"][app]["locked"]]
+            if not fitting:
+                raise CoevolveError("this world has nothing to lock")
+            give[argument] = rng.choice(fitting)
     return {"tool": family, "find": find, "give": give}
 
 
