@@ -244,7 +244,9 @@ def goal_of(family: str, state: State, rng: random.Random, used: set[str]) -> di
         elif argument == "amount":
             give[argument] = rng.randint(2, 60)
         else:
-            fitting = [value for value in GIVEN[argument] if value != entity.get(argument)]  # an event moves to another day
+            fitting = [
+                value for value in GIVEN[argument] if value != entity.get(argument)
+            ]  # an event moves to another day
             if argument == "app":
                 fitting = [app for app in LOCKABLE if not state["session"][app]["locked"]]
             if not fitting:

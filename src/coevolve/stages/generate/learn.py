@@ -22,7 +22,7 @@ from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.transformers_policy import load
 from coevolve.stages.generate.config import Generate
 from coevolve.stages.train.learner import Job, Shared
-from coevolve.stages.train.offline import InOrder, in_rounds
+from coevolve.stages.train.offline import in_rounds
 from coevolve.stages.train.parallel_grpo import copy_weights, in_training
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Tokens
@@ -64,7 +64,11 @@ def learn(
     trainer = WeightedSFT(
         model=model,
         args=SFTConfig(
-            **arguments, max_length=None, remove_unused_columns=False, dataset_kwargs={"skip_prepare_dataset": True}
+            **arguments,
+            max_length=None,
+            remove_unused_columns=False,
+            train_sampling_strategy="sequential",
+            dataset_kwargs={"skip_prepare_dataset": True},
         ),
         processing_class=tokenizer,
         data_collator=collate_weighted,
@@ -93,8 +97,8 @@ def row(lesson: Lesson, renderer: Renderer) -> Row:
 
 def collate_weighted(rows: list[Row]) -> dict[str, torch.Tensor]:
     """The tensors of ``sft_trainer.collate``, and a weight for each row."""
-    ids = [{name: values for name, values in row.items() if isinstance(values, list)} for row in rows]
-    return collate(ids) | {"weight": torch.tensor([row["weight"] for row in rows], dtype=torch.float32)}
+    weights = torch.tensor([row["weight"] for row in rows], dtype=torch.float32)
+    return {**collate(rows), "weight": weights}
 
 
 def target_log_probabilities(
@@ -118,7 +122,7 @@ def divergence(logps: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
     return (logps.exp() * (logps - first)).sum(-1)
 
 
-class WeightedSFT(InOrder, SFTTrainer):  # type: ignore[misc]
+class WeightedSFT(SFTTrainer):  # type: ignore[misc]
     """``SFTTrainer`` over the rows of ``row``, with the loss above; TRL's loss has no weights (trl#5761)."""
 
     # weights are normalized within each pass of the model: all passes of a step count equally

@@ -10,7 +10,7 @@ from trl import DPOConfig, DPOTrainer
 from coevolve.environments.environment import Environment
 from coevolve.stages.train.dpo import Dpo
 from coevolve.stages.train.learner import Job, Shared
-from coevolve.stages.train.offline import Batch, InOrder, OfflineMethod, Row, paired, trained
+from coevolve.stages.train.offline import Batch, OfflineMethod, Row, paired, trained
 from coevolve.stages.train.reference_tokens import Example
 from coevolve.stages.train.saving import Keeper, resumed, save_learned
 
@@ -47,7 +47,7 @@ def row(example: Example) -> Row:
     }
 
 
-class MaskedDPO(InOrder, DPOTrainer):  # type: ignore[misc]
+class MaskedDPO(DPOTrainer):  # type: ignore[misc]
     """``DPOTrainer`` over the rows of ``row``. TRL's own preparation would tokenize texts and mask nothing."""
 
     def _prepare_dataset(self, dataset: Any, *_: Any) -> Any:

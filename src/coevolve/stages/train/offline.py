@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from datasets import Dataset
-from torch.utils.data import SequentialSampler
 from transformers import PrinterCallback
 
 from coevolve.core.launch import is_main, world_size
@@ -106,7 +105,9 @@ def trained(
         prepare_passes(anchored["ref_model"], config, settings.launch)
     trainer = method.trainer(
         model=model,
-        args=method.arguments(**shared, max_length=None, remove_unused_columns=False),
+        args=method.arguments(
+            **shared, max_length=None, remove_unused_columns=False, train_sampling_strategy="sequential"
+        ),
         processing_class=tokenizer,
         data_collator=method.collate,
         train_dataset=Dataset.from_list(make_rows(Renderer(tokenizer, acting.template))),
@@ -115,7 +116,7 @@ def trained(
         **anchored,
     )
     trainer.remove_callback(PrinterCallback)
-    trainer.prepared = shares(config, settings.launch)
+    trainer.prepared = shares(config, settings.launch)  # for EpisodeSFT
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     return trainer, tokenizer
 
@@ -169,13 +170,3 @@ def played(job: Job, steps: Steps, config: Train) -> None:
             by_group = groupby(trajectories, key=lambda trajectory: trajectory.group)
             groups = [[Episode(trajectory, [], 0.0) for trajectory in group] for _, group in by_group]
             steps.keep(step, Gathered([group for group in groups if teaches(group)], groups), config.tasks_per_step)
-
-
-class InOrder:
-    """Mix-in for a ``Trainer`` that takes rows in their order."""
-
-    train_dataset: Any
-    prepared = False  # whether `prepare_passes` has prepared the model
-
-    def _get_train_sampler(self, dataset: Any = None) -> Any:
-        return SequentialSampler(self.train_dataset if dataset is None else dataset)

@@ -4,20 +4,20 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import torch
-from torch.nn.utils.rnn import pad_sequence
 from trl import SFTConfig, SFTTrainer
+from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from coevolve.stages.train.offline import InOrder, OfflineMethod, Row
+from coevolve.stages.train.offline import OfflineMethod, Row
 from coevolve.stages.train.reference_tokens import Example, Tokens
 
 IGNORED = -100  # the label of tokens that are not targets
+collate = DataCollatorForLanguageModeling(pad_token_id=0)  # tensors of rows × longest: ids, attention and labels
 
 
 def method(rate: float) -> OfflineMethod:
     """The likelihood of the agent's tokens in successful episodes."""
     arguments = partial(SFTConfig, dataset_kwargs={"skip_prepare_dataset": True})  # otherwise TRL would tokenize texts
-    return OfflineMethod(OrderedSFT, arguments, row, collate, anchored=False, rate=rate)
+    return OfflineMethod(EpisodeSFT, arguments, row, collate, anchored=False, rate=rate)
 
 
 def row(example: Example) -> Row:
@@ -25,8 +25,10 @@ def row(example: Example) -> Row:
     return supervised(example.chosen)
 
 
-class OrderedSFT(InOrder, SFTTrainer):  # type: ignore[misc]
+class EpisodeSFT(SFTTrainer):  # type: ignore[misc]
     """``SFTTrainer`` over the rows of ``row``."""
+
+    prepared = False  # whether `prepare_passes` has prepared the model
 
     def compute_loss(self, model: Any, inputs: Mapping[str, Any], *arguments: Any, **options: Any) -> Any:
         return super().compute_loss(
@@ -50,14 +52,3 @@ def supervised(episode: Tokens) -> dict[str, list[int]]:
     targets = [token if mask else IGNORED for token, mask in zip(episode.completion, episode.mask, strict=True)]
     prompt = episode.prompt
     return {"input_ids": prompt + episode.completion, "labels": [IGNORED] * len(prompt) + targets}
-
-
-def collate(rows: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
-    """Tensors of rows × longest: ids, attention and labels."""
-    ids = [torch.tensor(row["input_ids"]) for row in rows]
-    labels = [torch.tensor(row["labels"]) for row in rows]
-    return {
-        "input_ids": pad_sequence(ids, batch_first=True),
-        "attention_mask": pad_sequence([torch.ones_like(tokens) for tokens in ids], batch_first=True),
-        "labels": pad_sequence(labels, batch_first=True, padding_value=IGNORED),
-    }

@@ -90,7 +90,7 @@ def test_loss_covers_the_agents_tokens(
     """
     monkeypatch.setattr(shared_prefix, "WORTH", worth)
     seen: list[tuple[torch.Tensor, torch.Tensor]] = []
-    trainer = {"dpo": dpo_trainer.MaskedDPO, "sft": sft_trainer.OrderedSFT}[name]
+    trainer = {"dpo": dpo_trainer.MaskedDPO, "sft": sft_trainer.EpisodeSFT}[name]
     compute = trainer.compute_loss
 
     def watched(
