@@ -27,8 +27,7 @@ from coevolve.environments.environment import CLOSERS, CONNECTIVES, OPENERS, Env
 from coevolve.environments.knowledge import Knowledge, learn
 from coevolve.environments.registry import make
 from coevolve.policies.loading import open_policy
-from coevolve.policies.policy import Policy
-from coevolve.policies.replicas import Replicas
+from coevolve.policies.policy import Policy, Replicas
 from coevolve.rollout import Limits
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests

@@ -25,8 +25,7 @@ from coevolve.core.task import CallOutcome, Score, Task
 from coevolve.core.trajectories import UNREAD, StopReason, Trajectory
 from coevolve.environments.environment import Environment, FailureReason, Session, blameless
 from coevolve.policies.config import PolicySection
-from coevolve.policies.policy import Conversation, Policy, Reply
-from coevolve.policies.replicas import Replicas
+from coevolve.policies.policy import Conversation, Policy, Replicas, Reply
 
 BATCH = 64  # episodes that advance together, unless params say otherwise
 MISREAD_LIMIT = 3  # unreadable replies in a row that end an episode

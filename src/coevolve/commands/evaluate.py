@@ -33,9 +33,8 @@ from coevolve.environments.environment import Environment, quarantined
 from coevolve.environments.registry import make
 from coevolve.policies.endpoint_policy import EndpointPolicy
 from coevolve.policies.loading import open_model
-from coevolve.policies.policy import Policy
+from coevolve.policies.policy import Policy, Replicas
 from coevolve.policies.pretrained import contents, resolve
-from coevolve.policies.replicas import Replicas
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.config import Evaluate

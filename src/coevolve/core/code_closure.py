@@ -67,39 +67,37 @@ CARRIERS = frozenset(
 Chosen = Mapping[str, Collection[str]]  # file of a table → the entries that a run uses
 
 
-def closure(
-    start: Path, source: Path = SOURCE, without: Collection[str] = CARRIERS, chosen: Chosen | None = None
-) -> set[str]:
-    """The files below ``source`` that ``start`` needs, as paths relative to ``source``: imported modules, and the data files
+def closure(start: Path, without: Collection[str] = CARRIERS, chosen: Chosen | None = None) -> set[str]:
+    """The files below ``SOURCE`` that ``start`` needs, as paths relative to it: imported modules, and the data files
     (templates, prompts) of packages that these modules name.
 
     The result omits ``start``, the files of ``without``, and all files that only they import. A table of modules that are
     loaded by name counts as an import of each. In a file of ``chosen``, only the entries named there count.
     """
     modules: set[str] = set()
-    left = [start, source / PACKAGE / "__init__.py"]  # runs before every other module of the package
+    left = [start, SOURCE / PACKAGE / "__init__.py"]  # runs before every other module of the package
     while left:
         file = left.pop()
-        used = (chosen or {}).get(str(file.relative_to(source))) if file.is_relative_to(source) else None
-        for name in _needed(file, file.stat().st_mtime_ns, source, None if used is None else frozenset(used)):
+        used = (chosen or {}).get(str(file.relative_to(SOURCE))) if file.is_relative_to(SOURCE) else None
+        for name in _needed(file, file.stat().st_mtime_ns, None if used is None else frozenset(used)):
             carries = name in without or (without and name.endswith(f"/{DECLARATIONS}"))
             if name not in modules and not carries:
                 modules.add(name)
                 if name.endswith(".py"):
-                    left.append(source / name)
+                    left.append(SOURCE / name)
     return modules
 
 
 @cache
-def _needed(file: Path, changed: int, source: Path, used: Collection[str] | None) -> list[str]:
+def _needed(file: Path, changed: int, used: Collection[str] | None) -> list[str]:
     """The files that ``file`` imports or names itself. Of its tables, only ``used`` entries count.
 
     ``changed``, the time of the last change, is part of the cache's key.
     """
-    return list(_imports(ast.parse(file.read_text(encoding="utf-8")), source, used))
+    return list(_imports(ast.parse(file.read_text(encoding="utf-8")), used))
 
 
-def _imports(tree: ast.Module, source: Path, used: Collection[str] | None) -> Iterator[str]:
+def _imports(tree: ast.Module, used: Collection[str] | None) -> Iterator[str]:
     for node in _running(tree, used):
         names = []
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -108,16 +106,16 @@ def _imports(tree: ast.Module, source: Path, used: Collection[str] | None) -> It
             names = [alias.name for alias in node.names]
         for name in names:
             path = f"{name.replace('.', '/')}.py"
-            if name.split(".")[0] in PACKAGES and (source / path).is_file():
+            if name.split(".")[0] in PACKAGES and (SOURCE / path).is_file():
                 yield path
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(PREFIXES):
             path = node.value.partition(":")[0].replace(".", "/")
-            if (source / f"{path}.py").is_file():
+            if (SOURCE / f"{path}.py").is_file():
                 yield f"{path}.py"
-            folder = source / path
+            folder = SOURCE / path
             if folder.is_dir():
                 yield from (
-                    str(data.relative_to(source)) for data in sorted(folder.iterdir()) if data.suffix not in ("", ".py")
+                    str(data.relative_to(SOURCE)) for data in sorted(folder.iterdir()) if data.suffix not in ("", ".py")
                 )
 
 

@@ -56,9 +56,9 @@ class Record:
         return (self.successes + 1.0) / (self.attempts + 2.0)
 
 
-def ceiling(attempts: int, sure: float = SURE) -> float:
-    """The largest p that is still likely after n attempts without success: 1 - (1 - sure)^(1/n) (Clopper and Pearson)."""
-    return 1.0 - (1.0 - sure) ** (1.0 / attempts) if attempts else 1.0
+def ceiling(attempts: int) -> float:
+    """The largest p that is still likely after n attempts without success: 1 - (1 - SURE)^(1/n) (Clopper and Pearson)."""
+    return 1.0 - (1.0 - SURE) ** (1.0 / attempts) if attempts else 1.0
 
 
 Records = Mapping[str, Record]  # by task

@@ -39,13 +39,12 @@ class WorkerEnvironment(Environment):
         size: int = 2,
         each: int = 64,
         seconds: float = 60.0,
-        prepare_seconds: float = 600.0,
         memory: int = 0,
     ) -> None:
         self.name = name
         self.place = place
         self.capacity = size * each
-        self.pool = Pool(place, python, size, each, seconds, prepare_seconds, memory)
+        self.pool = Pool(place, python, size, each, seconds, memory)
         self._tasks: dict[str, tuple[Task, ...]] = {}
         about = self._ask("describe", *ATTRIBUTES)
         self.capacity = min(self.capacity, about["capacity"] or self.capacity)

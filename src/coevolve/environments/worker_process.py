@@ -22,6 +22,7 @@ from coevolve.environments.environment import EnvironmentFailed, NoRoom, Session
 
 SOURCE = Path(__file__).parents[2]
 MAIN = "coevolve.environments.worker_main"  # the worker's side
+PREPARE_SECONDS = 600.0
 TAIL = 300  # last characters of a dead worker's standard error to read
 
 # Environment variables for a process that executes an agent's calls: no variable with these names holds a key
@@ -73,17 +74,16 @@ def inherited() -> dict[str, str]:
 class EnvironmentProcess:
     """One process. Both time limits count running time (see ``core.deadline``) and exist for requests that hang.
 
-    ``seconds`` limits a request of a session. ``prepare_seconds`` limits any other request: to start, to make tasks or to find a
+    ``seconds`` limits a request of a session. ``PREPARE_SECONDS`` limits any other request: to start, to make tasks or to find a
     reference may take long. ``memory`` limits the address space in bytes (0: no limit).
     """
 
-    def __init__(self, place: str, python: str, seconds: float, prepare_seconds: float, memory: int = 0) -> None:
+    def __init__(self, place: str, python: str, seconds: float, memory: int = 0) -> None:
         self.place = place
         self.dead = ""
         self.stopped = False
         self.sessions = 0
         self.seconds = seconds
-        self._prepare_seconds = prepare_seconds
         self._lock = threading.Lock()
         self._rest = b""
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
@@ -112,7 +112,7 @@ class EnvironmentProcess:
         request = wire.dumps(
             {"do": do, "arguments": arguments, "session": session}
         )  # may raise, so it comes before the pipe
-        limit = self._prepare_seconds if session is None else self.seconds
+        limit = PREPARE_SECONDS if session is None else self.seconds
         with self._lock:
             if not self.dead and self._process.poll() is not None:
                 self._bury(f"{self.place}: the worker ended by itself (exit code {self._process.poll()})")
@@ -195,10 +195,8 @@ class EnvironmentProcess:
 class Pool:
     """Up to ``size`` workers with up to ``each`` sessions. Further callers wait until a session is closed."""
 
-    def __init__(
-        self, place: str, python: str, size: int, each: int, seconds: float, prepare_seconds: float, memory: int
-    ) -> None:
-        self._arguments = (place, python, seconds, prepare_seconds, memory)
+    def __init__(self, place: str, python: str, size: int, each: int, seconds: float, memory: int) -> None:
+        self._arguments = (place, python, seconds, memory)
         self._size = size
         self._each = each
         self._free = threading.Condition()

@@ -8,9 +8,8 @@ from typing import Any
 from coevolve.core.processes import available, prepare
 from coevolve.core.workers import Engine, Local, local
 from coevolve.policies.config import PolicySection
-from coevolve.policies.policy import Policy
+from coevolve.policies.policy import Policy, Replicas
 from coevolve.policies.pretrained import device, resolve
-from coevolve.policies.replicas import Replicas
 
 
 def prepare_players(engine: str = "local") -> None:

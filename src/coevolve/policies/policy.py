@@ -1,10 +1,11 @@
-"""The protocol of policies, which act in episodes, and its records."""
+"""The protocol of policies, which act in episodes, its records, and a policy in several workers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from coevolve.core.task import Task, ToolCall
+from coevolve.core.workers import Workers
 
 
 @dataclass(slots=True)
@@ -63,3 +64,27 @@ class Policy(Protocol):
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
         """A reply to each conversation, in order. ``conversations`` is any subset of those given to ``begin``."""
         ...
+
+
+class Replica:
+    """A policy in a worker; see ``coevolve.policies.policy.Policy``."""
+
+    name = "replica"
+
+    def __init__(self, worker: Any) -> None:
+        self.worker = worker
+        self.call, self.close = worker.call, worker.close
+
+    def begin(self, conversations: Sequence[Conversation]) -> None:
+        self.call("begin", conversations)
+
+    def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
+        replies: list[Reply] = self.call("act", conversations)
+        return replies
+
+
+class Replicas(Workers):
+    """Copies of a policy, one per worker. A replica plays one batch at a time."""
+
+    def member(self, worker: Any) -> Replica:
+        return Replica(worker)

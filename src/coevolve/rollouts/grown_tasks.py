@@ -31,8 +31,7 @@ from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
 from coevolve.policies.endpoint_policy import EndpointPolicy
 from coevolve.policies.loading import playing
-from coevolve.policies.policy import Policy
-from coevolve.policies.replicas import Replicas
+from coevolve.policies.policy import Policy, Replicas
 from coevolve.rollout import Limits
 from coevolve.rollouts.foreign_trajectories import RolloutAccount, trajectories
 from coevolve.rollouts.grow_options import ACTING, CANDIDATES, GrowOptions

@@ -17,7 +17,7 @@ from coevolve.core.ray_cluster import RayCluster, cluster
 from coevolve.core.workers import Compute, Workers, engine
 from coevolve.core.yaml_files import validated
 from coevolve.environments.fingerprint import fingerprint_of
-from coevolve.policies.replicas import Replicas
+from coevolve.policies.policy import Replicas
 from coevolve.policies.transformers_policy import open_transformers
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests import ROOT

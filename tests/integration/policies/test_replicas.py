@@ -7,7 +7,7 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.workers import Local
-from coevolve.policies.replicas import Replicas
+from coevolve.policies.policy import Replicas
 from coevolve.policies.transformers_policy import open_transformers
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests import ROOT

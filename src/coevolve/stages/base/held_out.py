@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
-from coevolve.policies.policy import Policy
-from coevolve.policies.replicas import Replicas
+from coevolve.policies.policy import Policy, Replicas
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 
 SHARE = 5  # one of so many tasks is held out

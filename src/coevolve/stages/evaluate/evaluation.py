@@ -16,8 +16,7 @@ from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import INTERRUPTED, End, StopReason, Trajectory, read_trajectories, write_trajectories
 from coevolve.environments.environment import Environment
-from coevolve.policies.policy import Policy
-from coevolve.policies.replicas import Replicas
+from coevolve.policies.policy import Policy, Replicas
 from coevolve.rollout import Episode, Limits, RolloutRequest, in_batches, rollout
 from coevolve.stages.evaluate.config import Evaluate
 

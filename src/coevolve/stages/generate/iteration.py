@@ -17,8 +17,7 @@ from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import learn as know
 from coevolve.policies import helper_model
-from coevolve.policies.policy import Conversation, Policy
-from coevolve.policies.replicas import Replicas
+from coevolve.policies.policy import Conversation, Policy, Replicas
 from coevolve.rollout import Limits
 from coevolve.stages.generate.config import Generate
 from coevolve.stages.generate.rewards import updated, weights

@@ -13,8 +13,7 @@ from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories, write_trajectories
 from coevolve.environments.environment import Environment
-from coevolve.policies.policy import Policy
-from coevolve.policies.replicas import Replicas
+from coevolve.policies.policy import Policy, Replicas
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.curriculum import Step, stream

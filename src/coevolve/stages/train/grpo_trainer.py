@@ -33,9 +33,8 @@ from coevolve.core.task import Task
 from coevolve.core.workers import local
 from coevolve.environments.environment import Environment
 from coevolve.policies.config import PolicySection
-from coevolve.policies.policy import Policy
+from coevolve.policies.policy import Policy, Replicas
 from coevolve.policies.pretrained import resolve
-from coevolve.policies.replicas import Replicas
 from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens
 from coevolve.policies.vllm_policy import VllmPolicy, colocated, engine, engine_arguments, require_vllm, server
 from coevolve.rollout import Limits, rollout

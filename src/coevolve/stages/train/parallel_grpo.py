@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from trl.trainer.utils import add_fused_lm_head
 
-from coevolve.policies.replicas import Replicas
+from coevolve.policies.policy import Replicas
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.stages.train.shared_prefix import share_prefixes
 

@@ -9,8 +9,7 @@ from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import End
 from coevolve.environments.environment import Environment
-from coevolve.policies.policy import Policy
-from coevolve.policies.replicas import Replicas
+from coevolve.policies.policy import Policy, Replicas
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 from coevolve.stages.verify.judge import Judged, PassCount
 

@@ -16,8 +16,7 @@ from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
 from coevolve.policies import helper_model
 from coevolve.policies.loading import playing
-from coevolve.policies.policy import Policy
-from coevolve.policies.replicas import Replicas
+from coevolve.policies.policy import Policy, Replicas
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, rollout
 from coevolve.stages.pairs.choose import AMONG, EXPERT_HARD, OWN_HARD

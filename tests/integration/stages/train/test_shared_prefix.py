@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from coevolve.core.workers import Local
-from coevolve.policies.replicas import Replicas
+from coevolve.policies.policy import Replicas
 from coevolve.stages.train import shared_prefix
 from coevolve.stages.train.grpo_trainer import train
 from coevolve.stages.train.parallel_grpo import RowPart, Team, make_learner
