@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import cache
 from importlib.util import find_spec
 from itertools import takewhile
 from typing import Any
@@ -86,6 +87,12 @@ def opening(messages: Sequence[Message], prompt: int = 0) -> str:
     return content_hash([[message["role"], message["content"]] for message in first])
 
 
+@cache
+def _has_trl() -> bool:
+    """Whether TRL is installed, which reads the calls of other families' templates."""
+    return find_spec("trl") is not None
+
+
 def _calls(message: Message, tools: Tools, unread: list[tuple[str, str]]) -> list[tuple[Any, ToolCall | None]]:
     """Pairs of the id that an answer names and a call. A call that cannot be read is None, and keeps its place."""
     unread.extend((PART, str(part.get("type"))) for part in message["parts"])
@@ -100,7 +107,7 @@ def _calls(message: Message, tools: Tools, unread: list[tuple[str, str]]) -> lis
     if not entries:
         said = message["content"].rpartition("</think>")[2]
         calls, error = parse_reply(said)
-        if not calls and len(said) <= MOST and find_spec("trl") is not None:
+        if not calls and len(said) <= MOST and _has_trl():
             calls, error = parse_text(said, tools)
             if any({"<", "{"} & set(call.name) for call in calls):  # some forms take any text behind a mark for a name
                 calls, error = [], "a call needs a name"
@@ -143,9 +150,10 @@ def _with_calls(message: Message) -> str:
 
 
 def _outcomes(messages: Sequence[Message], prompt: int) -> Iterator[CallOutcome]:
-    """Each call with its answer: the next answer that names its id, or else the answer at its position.
+    """Each call with its answer: the next answer that names its id, or else its tool, or else the one at its position.
 
-    Reads ``messages`` once. The last request of the first ``prompt`` messages begins the first turn.
+    TRL writes no ids, and the answers of async tools after all others. An answer names a tool only if all of them do,
+    each a tool that was called. Reads ``messages`` once. The last request of the first ``prompt`` messages begins the first turn.
     """
     turns = 0
     for place, message in enumerate(messages):
@@ -158,12 +166,19 @@ def _outcomes(messages: Sequence[Message], prompt: int) -> Iterator[CallOutcome]
         named = defaultdict(list)
         for told in reversed(answers):
             named[str(told.get("tool_call_id"))].append(told)
+        tools = {call.name for _, call in message["calls"] if call}
+        by_tool = defaultdict(list)
+        if len(tools) > 1 and {told.get("name") for told in answers} <= tools:
+            for told in reversed(answers):
+                by_tool[told["name"]].append(told)
         for row, (call_id, call) in enumerate(message["calls"]):
             if call is None:
                 continue
             answer: Message | None = answers[row] if row < len(answers) else None
             if call_id is not None and named[str(call_id)]:
                 answer = named[str(call_id)].pop()
+            elif by_tool:
+                answer = by_tool[call.name].pop() if by_tool[call.name] else None
             text = answer["content"] if answer else ""
             accepted = answer is not None and not refused(text, answer)
             yield CallOutcome(call.name, call.arguments, accepted, text, max(turns - 1, 0))

@@ -195,3 +195,22 @@ def test_reply_with_marks_but_no_readable_call_is_named(text: str) -> None:
     found = Read({"role": "assistant", "content": f"I pay. {text}"})
     [(kind, example)] = found.unread
     assert not found.calls and kind == REPLY and text.rpartition("</think>")[2] in example
+
+
+def named(name: str, content: str) -> dict[str, Any]:
+    return {"role": "tool", "name": name, "content": content}
+
+
+def uncalled(*names: str) -> dict[str, Any]:
+    """A reply that calls tools without ids."""
+    return {"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": "{}"}} for name in names]}
+
+
+def test_answers_without_ids_match_by_the_name_of_their_tool() -> None:
+    """TRL writes the answers of async tools after all others, and none past its limit of calls."""
+    found = Read(uncalled("slow", "pay", "slow", "gone"), named("pay", "paid"), named("slow", "1"), named("slow", "2"))
+    assert [(one.name, one.observation, one.ok) for one in found.calls] == [
+        ("slow", "1", True), ("pay", "paid", True), ("slow", "2", True), ("gone", "", False)
+    ]  # fmt: skip
+    found = Read(uncalled("pay", "find"), named("pay", "paid"), named("server", "found"))
+    assert [one.observation for one in found.calls] == ["paid", "found"], "names that are no tools' do not decide"
