@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from coevolve.core.trajectories import Trajectory
     from coevolve.environments.registry import register
     from coevolve.lineage.finished_run import FinishedRun, read_run
+    from coevolve.rollouts.find_weaknesses import signals
     from coevolve.rollouts.grown_tasks import Grown, grow
-    from coevolve.stages.signals.from_trajectories import signals
     from coevolve.stages.verify.candidates import verify
 else:  # only names that are listed, for type checkers
     _MODULES = {  # relative, so that no stage depends on them
@@ -49,7 +49,7 @@ else:  # only names that are listed, for type checkers
         "grow": ".rollouts.grown_tasks",
         "read_run": ".lineage.finished_run",
         "register": ".environments.registry",
-        "signals": ".stages.signals.from_trajectories",
+        "signals": ".rollouts.find_weaknesses",
         "verify": ".stages.verify.candidates",
     }
 

@@ -15,7 +15,13 @@ from tests import ROOT
 from tests.unit.stages.verify.test_candidates import Bank, Banks
 
 ROWS: list[dict[str, Any]] = [
-    {"task_id": "a", "step": step, "score": score, "calls": [{"name": "x"}, {"name": "y", "ok": False}]}
+    {
+        "task_id": "a",
+        "step": step,
+        "score": score,
+        "trajectory_id": f"{step}-{score}",
+        "calls": [{"name": "x"}, {"name": "y", "ok": False}],
+    }
     for step, score in ((0, 1.0), (0, 0.0), (1, 0.0), (1, 0.0))
 ]
 PAGE = ROOT / "docs/python.md"
@@ -50,8 +56,8 @@ def test_unsolved_is_off_by_default() -> None:
 @pytest.mark.parametrize(
     ("rows", "options", "words"),
     [
-        ([*ROWS, {"task_id": "a", "step": 0}], {}, "trajectories[4]: missing key score"),
-        (ROWS, {"history": [{"task_id": "a", "step": 0, "score": 1.0}]}, "history[0]: missing key iteration"),
+        ([*ROWS, {"task_id": "a", "step": 0}], {}, "trajectories[4]: score: Field required"),
+        (ROWS, {"history": [{"task_id": "a", "step": 0, "score": 1.0}]}, "history[0]: iteration: Field required"),
         (ROWS, {"window": 1}, "window: Input should be greater than or equal to 2"),
         (ROWS, {"kinds": ["boundry"]}, "did you mean 'boundary'"),
     ],

@@ -38,40 +38,10 @@ def test_signals_command_shows_the_instructions_of_weak_tasks(tmp_path: Path) ->
 
     coevolve("import", "verl", str(MADE / "verl"), "--out", "t.parquet", cwd=tmp_path)
     done = coevolve("signals", "t.parquet", "--out", "s.jsonl", "--kinds", "boundary", cwd=tmp_path)
-    assert done.stdout.splitlines()[0] == "s.jsonl: 1 boundary", done.stderr
-    task_id, _, words = done.stdout.splitlines()[1].split(maxsplit=2)[2].partition(": ")
-    assert words in [task.turns[0] for task in KNOWN]
-    assert json.loads((tmp_path / "s.jsonl").read_text())["task_id"] == task_id
+    assert "solved now and then: 1 task" in done.stdout.splitlines(), done.stderr
+    assert any(f'"{task.turns[0][:60].strip()}": 1 of 2 solved' in done.stdout for task in KNOWN)
     told = json.loads(coevolve("signals", "t.parquet", "--out", "s.jsonl", "--json", cwd=tmp_path).stdout)
     assert told["signals"]["boundary"] == 1 and told["strongest"][0]["evidence"]
-    rows = [{"task_id": KNOWN[0].task_id, "step": 0, "score": score} for score in (0, 1)]
-    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    known = ("--known", str(MADE / "tasks.jsonl"))
-    assert KNOWN[0].turns[0] in coevolve("signals", "t.jsonl", "--out", "s.jsonl", *known, cwd=tmp_path).stdout
-
-
-@pytest.mark.parametrize(
-    ("scores", "lines"),
-    [
-        ("1 1 1", ["no forgetting, boundary: every episode succeeds"]),
-        ("0 0 0", ["no forgetting, boundary: no episode succeeds"]),
-        ("1 0 1", ["no forgetting: every task has one visit, which is its episodes in one step",
-                   "no boundary: no task has two episodes in one step"]),
-    ],
-)  # fmt: skip
-def test_signals_command_says_why_a_kind_cannot_fire(scores: str, lines: list[str], tmp_path: Path) -> None:
-    rows = [{"task_id": f"t{n}", "step": 0, "score": int(score)} for n, score in enumerate(scores.split())]
-    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    said = coevolve("signals", "t.jsonl", "--out", "s.jsonl", cwd=tmp_path).stdout.splitlines()
-    first = "s.jsonl: 0 forgetting, 0 boundary, 0 rare"
-    assert said == [first, *lines, "no rare: the agent made no valid call"]
-
-
-def test_signals_command_names_the_way_for_chats(tmp_path: Path) -> None:
-    (tmp_path / "t.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": "pay"}]}) + "\n")
-    error = coevolve("signals", "t.jsonl", "--out", "s.jsonl", cwd=tmp_path).stderr
-    way = "read chats with `coevolve import messages` first"
-    assert error == f"error: t.jsonl:1: missing key task_id; expected at least task_id, step, score; {way}\n"
 
 
 def test_panel_files_with_the_same_name_are_both_used(tmp_path: Path) -> None:

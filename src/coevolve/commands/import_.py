@@ -4,23 +4,20 @@ import argparse
 from pathlib import Path
 
 from coevolve.commands.options import FILE
-from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import share
 from coevolve.core.trajectories import stream_trajectories
 from coevolve.rollouts.foreign_trajectories import RolloutAccount, named_or_opening, trajectories
-from coevolve.rollouts.rollout_formats import FORMATS, listed, read_rollouts, rollout_files
+from coevolve.rollouts.rollout_formats import AUTO, FORMATS, lacking, listed, read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options
 
 HELP = f"""
   coevolve import messages chats.jsonl --out trajectories.parquet  # episodes as chat messages
-  coevolve import trl completions/ --out trajectories.parquet      # rollouts of TRL; also verl, verifiers (and prime-rl)
+  coevolve import auto jobs/ --out trajectories.parquet            # rollouts of any format below, by content
 
 messages: a line of chats.jsonl is an episode. It has `messages` in OpenAI's format (calls in `tool_calls`, or as text in
 <tool_call>), and `score` or `reward`, a number from 0 to 1. --score sets the score of episodes without one. `task_id`,
 `step` and `iteration` are optional. Episodes without a task_id that begin with the same messages are attempts at the same
-task. Then find that agent's weaknesses:
-
-  coevolve signals trajectories.parquet --out signals.jsonl
+task. `coevolve signals` reads the same files, and needs no import.
 
 A call is refused if its answer says so: by `isError`, `is_error` or `status`, by an object with the one key `error`, by
 an exception or its traceback, or by the words of MCP and of trainers ("error:", "Unknown tool:"). The command prints
@@ -33,26 +30,24 @@ The formats do not record everything:
 
 `coevolve grow` reads the same files and makes new tasks.
 """
-TRAINERS = tuple(name for name in FORMATS if name != "coevolve")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("kind", choices=("messages", *TRAINERS), help="the data to read: see below")
+    add("kind", choices=(AUTO, "messages", *FORMATS), help="the format of the data: see below")
     add("source", type=Path, metavar="SOURCE", help="a folder or a file")
     add("--out", required=True, **FILE, help="the file to write")
-    add("--score", type=share, metavar="S", help="with messages: score of episodes that have none")
+    add("--score", type=share, metavar="S", help="score of episodes that have none")
     add("--reward", metavar="NAME", help="the reward to take as the score, if there are several")
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.score is not None and args.kind != "messages":
-        raise CoevolveError("--score: works only with messages")
-    rows, files = rollout_files(args.source, "coevolve" if args.kind == "messages" else args.kind)
-    account, options = RolloutAccount(), Options(args.reward, args.score)
-    found = trajectories(read_rollouts(rows, files, options), named_or_opening, account)
+    name = "coevolve" if args.kind == "messages" else args.kind
+    account, options = RolloutAccount(), Options(args.reward)
+    rows = read_rollouts(rollout_files(args.source, name), options, name)
+    found = trajectories(rows, named_or_opening, account, score=args.score)
     stream_trajectories(args.out, account.some(found, str(args.source), options.remarks))
     print(f"{args.out}: {account.kept} rollouts of {len(account.tasks)} tasks")
-    for line in (f"{rows.writer}: {rows.lacks}", *account.lines(options.remarks)):
+    for line in (*lacking(options), *account.lines(options.remarks)):
         print(f"  {line}")
     return 0

@@ -2,29 +2,17 @@
 
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter, create_model
+from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from coevolve.core.records import Candidate, Signal, Verdict
 from coevolve.core.task import SCHEMA_VERSION, SchemaVersion, Task
 from coevolve.stages.schema import Params
-from coevolve.stages.signals.load import CALLS, COLUMNS, REQUIRED
+from coevolve.stages.signals.load import RecordedEpisode
 from coevolve.stages.train.learners import LEARNERS, config_of
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
-
-class RecordedCall(BaseModel):
-    name: str
-    ok: bool | None = None
-
-
-TYPES: dict[str, Any] = {"VARCHAR": str, "BIGINT": int, "DOUBLE": float, CALLS: list[RecordedCall]}
-FIELDS: dict[str, Any] = {
-    name: (TYPES[kind], ...) if name in REQUIRED else (TYPES[kind] | None, None) for name, kind in COLUMNS.items()
-} | {"schema_version": (SchemaVersion, SCHEMA_VERSION)}
-TRAJECTORY = create_model("Trajectory", __doc__="An episode, as `coevolve signals` reads it.", **FIELDS)
-RECORDS = {"task": Task, "candidate": Candidate, "signal": Signal, "verdict": Verdict, "trajectory": TRAJECTORY}
+RECORDS = {"task": Task, "candidate": Candidate, "signal": Signal, "verdict": Verdict, "trajectory": RecordedEpisode}
 
 
 class WithoutTitles(GenerateJsonSchema):

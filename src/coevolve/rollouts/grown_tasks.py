@@ -37,8 +37,8 @@ from coevolve.rollouts.foreign_trajectories import RolloutAccount, trajectories
 from coevolve.rollouts.grow_options import ACTING, CANDIDATES, GrowOptions
 from coevolve.rollouts.grow_page import lineage, page
 from coevolve.rollouts.match_tasks import TaskMatch
-from coevolve.rollouts.rollout_formats import Source, read_rollouts, rollout_files
-from coevolve.rollouts.rollout_row import Options, RolloutFormat
+from coevolve.rollouts.rollout_formats import Source, lacking, read_rollouts, rollout_files
+from coevolve.rollouts.rollout_row import Options
 from coevolve.stages.explore.explorer import carry_out, plan
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
@@ -99,7 +99,7 @@ def grow(
             f"grow validates its tasks with Great Expectations, which is not installed; run `{install('train')}`"
         )
     world = make(environment)
-    rows, files = rollout_files(rollouts, chosen.format)
+    files = rollout_files(rollouts, chosen.format)
     known_tasks = tasks_of(known, world.name) if known is not None else list(world.tasks("seed"))
     if not known_tasks:
         raise CoevolveError("--known: no tasks; expected the tasks that the rollouts are about")
@@ -123,7 +123,6 @@ def grow(
             [
                 environment,
                 identity(world),
-                rows.name,
                 [[str(file), file_hash(file)] for file in files],
                 # ids do not suffice, because ids in files of users need not be content hashes
                 [asdict(task) for task in known_tasks],
@@ -133,7 +132,7 @@ def grow(
                 code_of(Path(__file__).resolve()),
             ]
         )
-        return growth.run(partial(growth.read, rows, files), key, say)
+        return growth.run(partial(growth.read, files), key, say)
 
 
 @dataclass
@@ -188,20 +187,19 @@ class _Growth:
         page(out, self.world.name, self.known, facts, self.options.policy)
         return Grown(out, tasks, verdicts, signals, notes)
 
-    def read(self, rows: RolloutFormat, files: Sequence[Path]) -> list[str]:
+    def read(self, files: Sequence[Path]) -> list[str]:
         account, remarks = RolloutAccount(), dict[str, int]()
         size = sum(file.stat().st_size for file in files)
         with bar(size, "read", "bytes") as progress:
             options = Options(self.options.reward, progress=progress.update, remarks=remarks)
-            found = trajectories(
-                read_rollouts(rows, files, options), TaskMatch(self.known), account, self.world.tools()
-            )
+            rows = read_rollouts(files, options, self.options.format)
+            found = trajectories(rows, TaskMatch(self.known), account, self.world.tools())
             found = account.some(found, str(files[0]), remarks)
             stream_trajectories(self.work / "trajectories.parquet", found)
         write_jsonl(self.folder / "skipped.jsonl", account.skipped)
         names = ", ".join(sorted({file.name for file in files})[:3])
         line = f"{account.kept} rollouts of {len(account.tasks)} tasks in {names}{', …' if len(files) > 3 else ''}"
-        return [line, f"{rows.writer}: {rows.lacks}", *account.lines(remarks)]
+        return [line, *lacking(options), *account.lines(remarks)]
 
     def find_signals(self) -> list[str]:
         with open_table(self.work / "trajectories.parquet") as table:

@@ -14,25 +14,29 @@ from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import FAILURE, StopReason
 from coevolve.rollouts.chats import UNTOLD, Unreadable
 from coevolve.rollouts.flat_text import messages_of
-from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, json_rows, parquet_rows, rollout
+from coevolve.rollouts.rollout_row import (
+    Options,
+    Place,
+    RolloutFormat,
+    RolloutRow,
+    Rows,
+    parquet_rows,
+    rollout,
+)
 
 NEEDED = ("trajectory_id", "task_id", "iteration", "step", "messages", "calls", "stop_reason")
 UNNAMED = "rows whose trajectory_id is missing or repeats another, known by their address"
 
 
-def read(path: Path, name: str, options: Options) -> Rows:
-    if path.suffix == ".parquet":
-        reward = options.reward or "score"
-        return parquet_rows(path, name, options, (*NEEDED, reward), partial(_trajectory, reward, options))
-    return json_rows(path, name, options, partial(_chat, options), strict)
+def table(path: Path, name: str, options: Options) -> Rows:
+    reward = options.reward or "score"
+    return parquet_rows(path, name, options, (*NEEDED, reward), partial(_trajectory, reward, options))
 
 
-def _chat(options: Options, row: dict[str, Any], where: str) -> Iterator[RolloutRow]:
+def read(row: dict[str, Any], place: Place, options: Options) -> Iterator[RolloutRow]:
     reward = options.reward or ("score" if "score" in row else "reward")
     failure = "" if "messages" in row else str(row.get("error") or "")[:100]
-    score = 0.0 if failure else row.get(reward, options.score)
-    if score is None:
-        raise Unreadable(f"no {options.reward or 'score or reward'} (--score sets it in `import messages`)")
+    score = 0.0 if failure else row.get(reward)
     prompt, completion = row.get("prompt"), row.get("completion")
     others: dict[str, Any] = {"failure": failure}
     if "messages" in row:
@@ -42,7 +46,7 @@ def _chat(options: Options, row: dict[str, Any], where: str) -> Iterator[Rollout
     else:
         before = as_chat(prompt, "user")
         messages, others["prompt_messages"] = [*before, *as_chat(completion, "assistant")], len(before)
-    yield rollout(where, messages, score, reward, {"task_id": row.get("example_id"), **row}, **others)
+    yield rollout(place.where, messages, score, reward, {"task_id": row.get("example_id"), **row}, **others)
 
 
 def as_chat(value: Any, role: str) -> list[Any]:
@@ -55,10 +59,9 @@ def _trajectory(reward: str, options: Options, row: Mapping[str, Any], where: st
     name = row["trajectory_id"]
     if not isinstance(name, str | None):
         raise Unreadable("trajectory_id: expected text")
-    if name is None or name in options.seen:
+    if name is None or not options.first(name):
         options.remark(UNNAMED)
         name = None
-    options.seen.add(name or where)
     return rollout(
         where,
         decode(row["messages"]),
@@ -86,4 +89,6 @@ COEVOLVE = RolloutFormat(
     f"chat messages need a task_id and a step of their own; {UNTOLD}",
     lambda row: "messages" in row or {"prompt", "completion"} <= set(row),
     read,
+    table,
+    parse=strict,
 )

@@ -1,17 +1,17 @@
 """A rollout as the reader of a trainer's files returns it, and functions that the readers share."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedReader
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.io import decode
 from coevolve.core.task import CallOutcome
-from coevolve.core.trajectories import FAILURE
+from coevolve.core.trajectories import FAILURE, StopReason
+from coevolve.policies.call_format import Tools
 from coevolve.rollouts.chats import Message, Unreadable, sound
 
 Progress = Callable[[int], object]  # called with the number of bytes read
@@ -25,16 +25,16 @@ HIGHEST = 1e12  # size of a score: sums of any number of scores are finite
 class RolloutRow:
     """A rollout at ``where`` (FILE:LINE or FILE:ROW).
 
-    ``task_id`` is the id that the file gives the task. ``names`` are texts that may be its id, the best first, in a
-    format without a key for the id. ``prompt`` is the text of the first prompt of a format that has no messages.
-    ``prompt_messages`` is the number of messages before the agent's part, 0 if the format does not say. ``failure``
-    says why the rollout tells nothing about the agent. ``calls`` are given only if the file says which calls the
-    environment accepted.
+    ``score`` is None if the file holds none. ``task_id`` is the id that the file gives the task. ``names`` are texts that
+    may be its id, the best first, in a format without a key for the id. ``prompt`` is the text of the first prompt of a
+    format that has no messages. ``prompt_messages`` is the number of messages before the agent's part, 0 if the format
+    does not say. ``failure`` says why the rollout tells nothing about the agent. ``calls`` are given only if the file
+    says which calls the environment accepted. ``agent`` names the agent and its model. ``tools`` are schemas in the file.
     """
 
     where: str
     messages: list[Message]
-    score: float
+    score: float | None
     names: tuple[str, ...] = ()
     step: int | None = None
     iteration: int = 0
@@ -44,6 +44,9 @@ class RolloutRow:
     calls: list[CallOutcome] | None = None
     task_id: str | None = None
     prompt_messages: int = 0
+    stop_reason: StopReason = StopReason.DONE
+    agent: str = ""
+    tools: Tools = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +58,24 @@ class SkippedRow:
 
 
 Rows = Iterator[RolloutRow | SkippedRow]
-Lines = Callable[[dict[str, Any], str], Iterator[RolloutRow]]  # reads a JSON object at an address
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The address of a JSON object: ``where`` as errors name it, and the ``path`` of its file."""
+
+    where: str
+    path: Path
 
 
 @dataclass(frozen=True)
 class RolloutFormat:
-    """A format of rollouts: its files, its reader, and the values that it lacks.
+    """A format of rollouts: its files, its readers, and the values that it lacks.
 
-    ``patterns`` match its files in a folder. ``claims`` returns whether the first row, or the columns of a Parquet
-    file, are of this format. ``lacks`` names in one line the values that the format does not record.
+    ``claims`` returns whether a JSON object, or the columns of a Parquet file, are of this format. ``read`` gives the
+    rollouts of an object that ``parse`` made of its text, ``table`` those of a Parquet file. ``lacks`` names in one line
+    the values that the format does not record. ``patterns`` match its files in a folder. ``others`` match the paths of
+    files that its writer makes and that hold no rollouts.
     """
 
     name: str
@@ -71,14 +83,18 @@ class RolloutFormat:
     patterns: tuple[str, ...]
     lacks: str
     claims: Callable[[Mapping[str, Any]], bool]
-    read: Callable[[Path, str, "Options"], Rows]
+    read: Callable[[dict[str, Any], Place, "Options"], Iterator[RolloutRow]] | None = None
+    table: Callable[[Path, str, "Options"], Rows] | None = None
+    others: tuple[str, ...] = ()
+    parse: Callable[[str], Any] = decode
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``reward`` names the reward that is the score. ``score`` is for chats without one. ``progress`` counts bytes.
+    """``reward`` names the reward that is the score. ``score`` is for rollouts without one. ``progress`` counts bytes.
 
-    A reader notes peculiarities in ``remarks``, in ``columns`` the rewards that it took for the score, and ids in ``seen``.
+    A reader notes peculiarities in ``remarks``, in ``columns`` the rewards that it took for the score, and ids in
+    ``seen``, and a hash of its file before in ``last``. ``formats`` are those of the files.
     """
 
     reward: str | None = None
@@ -87,35 +103,35 @@ class Options:
     remarks: dict[str, int] = field(default_factory=dict)
     columns: set[str] = field(default_factory=set)
     seen: set[str] = field(default_factory=set)
+    last: dict[str, str] = field(default_factory=dict)
+    formats: dict[str, RolloutFormat] = field(default_factory=dict)
 
     def remark(self, text: str) -> None:
         """Count a peculiarity of a rollout."""
         self.remarks[text] = self.remarks.get(text, 0) + 1
 
+    def first(self, name: str) -> bool:
+        """Whether ``name`` was not seen before."""
+        new = name not in self.seen
+        self.seen.add(name)
+        return new
 
-def json_rows(path: Path, name: str, options: Options, read: Lines, reader: Callable[[str], Any] = decode) -> Rows:
-    """The rollouts of a JSONL file, a line by ``reader`` and ``read``. An unreadable line becomes a SkippedRow."""
-    number = 0
-    try:
-        with _opened(path) as file:
-            for number, line in enumerate(_lines(file, options.progress), 1):
-                where = f"{name}:{number}"
-                if line is None:
-                    yield SkippedRow(where, f"longer than {LONGEST >> 20} MB")
-                    continue
-                if not line.strip():
-                    continue
-                try:
-                    value = reader(line.decode())
-                    if not isinstance(value, dict):
-                        raise Unreadable(f"expected a JSON object, found {type(value).__name__}")
-                    yield from read(value, where)
-                except ValueError as error:  # invalid UTF-8 is one, too
-                    yield SkippedRow(where, f"not a line of JSON ({str(error)[:100]})")
-                except Unreadable as error:
-                    yield SkippedRow(where, str(error))
-    except OSError as error:
-        yield SkippedRow(f"{name}:{number + 1}", f"the file cannot be read from here on ({first_line(error)})")
+
+def json_texts(path: Path, name: str, progress: Progress) -> Iterator[tuple[str, bytes | None]]:
+    """The JSON texts of a file with their addresses: its lines, or all of it if the first line is only a bracket.
+
+    A text of more than LONGEST bytes is None, and never in memory as a whole.
+    """
+    with opened(path) as file:
+        lines = _lines(file, progress)
+        first = next(lines, b"")
+        if first is not None and first.strip() in (b"{", b"["):
+            rest = file.read(LONGEST - len(first))
+            progress(len(rest))
+            yield name, None if file.read(1) else first + rest
+            return
+        for number, line in enumerate(chain([first], lines), 1):
+            yield f"{name}:{number}", line
 
 
 def _lines(file: BinaryIO, progress: Progress = lambda count: None) -> Iterator[bytes | None]:
@@ -130,7 +146,7 @@ def _lines(file: BinaryIO, progress: Progress = lambda count: None) -> Iterator[
         yield line if whole else None
 
 
-def _opened(path: Path) -> BinaryIO:
+def opened(path: Path) -> BinaryIO:
     """The bytes of a file, decompressed if its name says how."""
     if path.suffix not in (".zst", ".gz"):
         return path.open("rb")
@@ -146,7 +162,7 @@ def parquet_rows(
     """The rollouts of a Parquet file, each row read by ``read``. An unreadable row becomes a SkippedRow.
 
     A row has the columns that are ``needed``, a task id, a failure, and all numbers and lists of them, which may be
-    rewards. A CoevolveError names the ``needed`` columns that the file lacks.
+    rewards. A file that lacks a ``needed`` column, or that is damaged, becomes a SkippedRow.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -156,7 +172,9 @@ def parquet_rows(
         with pq.ParquetFile(path) as file:
             names, types = file.schema_arrow.names, file.schema_arrow.types
             if lacking := [column for column in needed if column not in names]:
-                raise CoevolveError(f"{path}: no column {', '.join(lacking)}; it has {', '.join(names[:12]) or 'none'}")
+                held = ", ".join(names[:12]) or "none"
+                yield SkippedRow(name, f"no column {', '.join(lacking)} (it has {held})")
+                return
             inner = [kind.value_type if pa.types.is_list(kind) else kind for kind in types]
             numbers = [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in inner]
             others = ("task_id", FAILURE, options.reward)
@@ -174,9 +192,7 @@ def parquet_rows(
             f"{name}:{row_number + 1}: a row does not fit into memory; leave it out of {path}"
         ) from None
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise CoevolveError(
-            f"{path}: not a whole Parquet file ({first_line(error)}); correct it, or name another one"
-        ) from None
+        yield SkippedRow(f"{name}:{row_number + 1}", f"not a whole Parquet file ({first_line(error)})")
     options.progress(size)
 
 
@@ -188,14 +204,28 @@ def batches(file: Any, columns: Sequence[str]) -> Iterator[Any]:
     yield from file.iter_batches(batch_size=at_once, columns=columns)
 
 
-def first_object(path: Path) -> dict[str, Any]:
-    """The first line of a JSONL file that is a JSON object; empty if none of the first hundred lines is one."""
-    with suppress(OSError), _opened(path) as file:
-        for _, line in zip(range(100), _lines(file), strict=False):
-            with suppress(ValueError, RecursionError):
-                if isinstance(value := json.loads(line or b"0"), dict):
-                    return value
-    return {}
+def json_object(path: Path) -> dict[str, Any]:
+    """The JSON object of a file of at most LONGEST bytes. Another file is Unreadable."""
+    try:
+        with opened(path) as file:
+            value = decode(file.read(LONGEST + 1)[:LONGEST].decode("utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"{path.name}: not a JSON object ({first_line(error)})") from None
+    if not isinstance(value, dict):
+        raise Unreadable(f"{path.name}: not a JSON object (it holds a {type(value).__name__})")
+    return value
+
+
+def inner(value: Any, key: str) -> dict[str, Any]:
+    """The object at a ``key`` of an object; empty if there is none."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def objects(value: Any, key: str) -> list[dict[str, Any]]:
+    """The objects in the list at a ``key`` of an object."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def number(value: Any, name: str) -> float:
@@ -216,10 +246,13 @@ def step_of(value: Any) -> int | None:
 def rollout(where: str, messages: Any, score: Any, name: str, row: Mapping[str, Any], **others: Any) -> RolloutRow:
     """A rollout from the values of a file, where the score is called ``name``. Unsound values are Unreadable.
 
+    A ``score`` of None is one that the file does not hold.
+
     ``row`` may hold its step, iteration and task id, also as a whole number, which a table may store as a float.
     """
     task_id, step, iteration = row.get("task_id"), step_of(row.get("step")), step_of(row.get("iteration")) or 0
     if isinstance(task_id, int | float) and not isinstance(task_id, bool) and task_id == task_id // 1:
         task_id = str(int(task_id))
     known: Any = {"task_id": task_id if isinstance(task_id, str) and task_id else None, "step": step, **others}
-    return RolloutRow(where, sound(messages), number(score, name), iteration=iteration, **known)
+    found = None if score is None else number(score, name)
+    return RolloutRow(where, sound(messages), found, iteration=iteration, **known)

@@ -15,14 +15,21 @@ from coevolve.rollouts.flat_text import messages_of
 from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, batches, parquet_rows, rollout
 
 NEEDED = ("step", "prompt", "completion")
+REPEATED = "rollouts that repeat the file before them, left out (one generation, several updates)"
 NO_REWARDS = (*NEEDED, "advantage", "task_id")  # columns that may hold numbers
 
 
 def read(path: Path, name: str, options: Options) -> Rows:
-    return parquet_rows(path, name, options, NEEDED, lambda row, where: _rollout(row, where, path, options))
+    rows = parquet_rows(path, name, options, NEEDED, lambda row, where: _rollout(row, where, path, options))
+    before, options.last[TRL.name] = options.last.get(TRL.name, ""), _same_rows(path)
+    if not before or before != options.last[TRL.name]:
+        yield from rows
+        return
+    for _ in rows:
+        options.remark(REPEATED)
 
 
-def same_rows(path: Path) -> str:
+def _same_rows(path: Path) -> str:
     """A hash of all columns but the step, which is equal for files of one generation that TRL logs after each of its updates."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -45,7 +52,7 @@ def _rollout(row: dict[str, Any], where: str, path: Path, options: Options) -> R
     else:
         messages, before = _given([*(prompt or []), *(completion or [])]), len(prompt or [])
     name = _reward(row, path, options)
-    return rollout(where, messages, row[name], name, row, prompt=text, prompt_messages=before)
+    return rollout(where, messages, row.get(name), name, row, prompt=text, prompt_messages=before)
 
 
 def _given(value: Any) -> Any:
@@ -58,7 +65,10 @@ def _given(value: Any) -> Any:
 
 
 def _reward(row: dict[str, Any], path: Path, options: Options) -> str:
-    """The column of the one reward of all rows. Several are an error that names them, as the file does not hold their weights."""
+    """The column of the one reward of all rows, empty for a row that no function scored.
+
+    Several are an error that names them, as the file does not hold their weights.
+    """
     if options.reward is None:
         others = {name: value for name, value in row.items() if name not in NO_REWARDS}
         numbers = {name: value for name, value in others.items() if isinstance(value, int | float)}
@@ -74,12 +84,10 @@ def _reward(row: dict[str, Any], path: Path, options: Options) -> str:
                 "name one with --reward"
             )
         if not columns:
-            raise Unreadable("no reward function scored it")
+            return ""
     name = options.reward or columns[0]
     if name not in row:
         raise CoevolveError(f"{path}: no column {name!r}; expected a reward among {', '.join(row)}")
-    if row[name] is None:
-        raise Unreadable("no reward function scored it")
     return name
 
 
@@ -89,5 +97,5 @@ TRL = RolloutFormat(
     ("completions_*.parquet",),
     f"no task id without a column task_id (`log_extra`); null arguments are dropped; {UNTOLD}",
     lambda row: {"step", "prompt", "completion", "advantage"} <= set(row),
-    read,
+    table=read,
 )

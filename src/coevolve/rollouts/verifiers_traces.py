@@ -7,41 +7,37 @@ those of evaluations within a training run. prime-rl wrote traces.jsonl until Au
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from coevolve.rollouts.chats import UNTOLD, Message, Unreadable
 from coevolve.rollouts.own_episodes import as_chat
-from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, json_rows, number, rollout, step_of
+from coevolve.rollouts.rollout_row import Options, Place, RolloutFormat, RolloutRow, inner, number, rollout, step_of
 
 
-def read(path: Path, name: str, options: Options) -> Rows:
-    def episode(value: dict[str, Any], where: str) -> Iterator[RolloutRow]:
-        traces = value.get("traces") if "traces" in value else [value]
-        if not isinstance(traces, list) or not all(isinstance(trace, dict) for trace in traces):
-            raise Unreadable("traces: expected a list of traces")
-        if not traces or not {"traces", "nodes"} & set(value):
-            raise Unreadable("the episode holds no trace")
-        work = _inner(_inner(value, "run"), "work")
-        step = step_of(work.get("step")) if work.get("type") == "train" else None
-        trained = [trace for trace in traces if _inner(trace, "agent").get("trainable", True)]
-        for _ in range(len(traces) - len(trained)):
-            options.remark("traces of agents that are not trained, left out")
-        for position, trace in enumerate(trained):
-            if "eval" in (work.get("type"), trace.get("kind"), _inner(trace, "info").get("kind")):
-                options.remark("rollouts of evaluations within a training run, left out")
-            elif isinstance(name := trace.get("id"), str) and name in options.seen:
-                options.remark("rollouts that the files hold twice, left out")
-            else:
-                options.seen.add(str(name))
-                yield _rollout(trace, where if len(trained) == 1 else f"{where}.{position}", step, options)
-
-    return json_rows(path, name, options, episode)
+def read(value: dict[str, Any], place: Place, options: Options) -> Iterator[RolloutRow]:
+    traces = value.get("traces") if "traces" in value else [value]
+    if not isinstance(traces, list) or not all(isinstance(trace, dict) for trace in traces):
+        raise Unreadable("traces: expected a list of traces")
+    if not traces or not {"traces", "nodes"} & set(value):
+        raise Unreadable("the episode holds no trace")
+    work = inner(inner(value, "run"), "work")
+    step = step_of(work.get("step")) if work.get("type") == "train" else None
+    trained = [trace for trace in traces if inner(trace, "agent").get("trainable", True)]
+    for _ in range(len(traces) - len(trained)):
+        options.remark("traces of agents that are not trained, left out")
+    for position, trace in enumerate(trained):
+        name = trace.get("id")
+        if "eval" in (work.get("type"), trace.get("kind"), inner(trace, "info").get("kind")):
+            options.remark("rollouts of evaluations within a training run, left out")
+        elif isinstance(name, str) and not options.first(name):
+            options.remark("rollouts that the files hold twice, left out")
+        else:
+            yield _rollout(trace, place.where if len(trained) == 1 else f"{place.where}.{position}", step, options)
 
 
 def _rollout(trace: dict[str, Any], where: str, step: int | None, options: Options) -> RolloutRow:
-    task = _inner(trace, "task")
-    data = _inner(task, "data")
+    task = inner(trace, "task")
+    data = inner(task, "data")
     score, failure = _score(trace, options)
     messages = _branch(trace, options)
     if not messages and failure:  # it ended before the first message
@@ -56,7 +52,7 @@ def _score(trace: dict[str, Any], options: Options) -> tuple[float, str]:
     errors, stop = trace.get("errors") or [], trace.get("stop_condition")
     if errors or (isinstance(stop, str) and stop.endswith("error")):
         return 0.0, str(stop or "error")[:100]
-    rewards = {name: reward for name, reward in _inner(trace, "rewards").items() if isinstance(reward, dict)}
+    rewards = {name: reward for name, reward in inner(trace, "rewards").items() if isinstance(reward, dict)}
     if options.reward is not None:
         if options.reward not in rewards:
             raise Unreadable(f"no reward is called {options.reward}")
@@ -86,14 +82,9 @@ def _branch(trace: dict[str, Any], options: Options) -> list[Message]:
     path: list[Message] = []
     position = leaves[-1] if leaves else None
     while position is not None:
-        path.append(dict(_inner(nodes[position], "message")))
+        path.append(dict(inner(nodes[position], "message")))
         position = parents[position]
     return path[::-1]
-
-
-def _inner(value: Any, key: str) -> dict[str, Any]:
-    inner = value.get(key) if isinstance(value, dict) else None
-    return inner if isinstance(inner, dict) else {}
 
 
 VERIFIERS = RolloutFormat(
@@ -103,4 +94,5 @@ VERIFIERS = RolloutFormat(
     f"no step outside training runs; {UNTOLD}",
     lambda row: "traces" in row or {"nodes", "task"} <= set(row),
     read,
+    others=("stream.index.jsonl", "annotations/*.jsonl", "eval_rollouts*.jsonl"),
 )

@@ -1,27 +1,21 @@
 """Rollouts of verl: STEP.jsonl in the folder `trainer.rollout_data_dir`, a decoded prompt and response a line."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from coevolve.rollouts.chats import Unreadable
 from coevolve.rollouts.flat_text import messages_of
-from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, json_rows, rollout
+from coevolve.rollouts.rollout_row import Options, Place, RolloutFormat, RolloutRow, rollout
 
 
-def read(path: Path, name: str, options: Options) -> Rows:
+def read(row: dict[str, Any], place: Place, options: Options) -> Iterator[RolloutRow]:
     reward = options.reward or "score"
-
-    def line(row: dict[str, Any], where: str) -> Iterator[RolloutRow]:
-        prompt, response = row.get("input"), row.get("output")
-        if not isinstance(prompt, str) or not isinstance(response, str):
-            raise Unreadable("expected input and output, texts")
-        if reward not in row:
-            raise Unreadable(f"missing key {reward}")
-        messages = messages_of(prompt, response)
-        yield rollout(where, messages, row[reward], reward, row, prompt=prompt)
-
-    return json_rows(path, name, options, line)
+    prompt, response = row.get("input"), row.get("output")
+    if not isinstance(prompt, str) or not isinstance(response, str):
+        raise Unreadable("expected input and output, texts")
+    if reward not in row:
+        raise Unreadable(f"missing key {reward}")
+    yield rollout(place.where, messages_of(prompt, response), row[reward], reward, row, prompt=prompt)
 
 
 VERL = RolloutFormat(

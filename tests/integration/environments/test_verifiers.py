@@ -76,10 +76,10 @@ class Played:
         with scripted(self.script()) as url:
             client = ("--model", "scripted", "--client.base-url", url, "--client.api-key-var", "SCRIPT")
             self.run("vf-eval", NAME, *client, "--no-push", "--no-rich", "-o", "out", "--run.name", "run", *arguments)
-        rows, files = rollout_files(self.folder / "out")
+        files = rollout_files(self.folder / "out")
         account = RolloutAccount()
-        found = list(trajectories(read_rollouts(rows, files, Options()), TaskMatch(self.tasks), account))
-        assert rows.name == "verifiers" and not account.skipped and FAILED not in account.notes
+        found = list(trajectories(read_rollouts(files, Options()), TaskMatch(self.tasks), account))
+        assert not account.skipped and FAILED not in account.notes
         order = [task.task_id for task in self.tasks]
         return sorted(found, key=lambda trajectory: order.index(trajectory.task_id))
 

@@ -19,8 +19,7 @@ import pyarrow.dataset
 from coevolve.rollouts.rollout_formats import read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options, RolloutRow
 resource.setrlimit(resource.RLIMIT_AS, ({int(GIGABYTES * 2**30)}, {int(GIGABYTES * 2**30)}))
-rows, files = rollout_files(*sys.argv[1:])
-found = list(map(type, read_rollouts(rows, files, Options())))
+found = list(map(type, read_rollouts(rollout_files(*sys.argv[1:]), Options(), sys.argv[2])))
 print(sum(kind is RolloutRow for kind in found), len(found))
 """
 

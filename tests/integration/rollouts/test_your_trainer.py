@@ -1,11 +1,9 @@
-"""Every command of docs/your-trainer.md that makes tasks, on files that TRL, verl and verifiers wrote: the output is the page's."""
+"""Every command of docs/your-trainer.md that reads rollouts, on files that TRL wrote: the output is the page's."""
 
-import gzip
 import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -30,14 +28,8 @@ def test_commands_print_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     monkeypatch.setenv("PATH", str(warm()), prepend=os.pathsep)
     shutil.copytree(MADE / "trl_with_id", tmp_path / "outputs/completions")
-    shutil.copytree(MADE / "verl", tmp_path / "rollouts")
-    (tmp_path / "evals").mkdir()
-    (tmp_path / "evals/traces.jsonl").write_bytes(gzip.decompress((MADE / "traces.jsonl.gz").read_bytes()))
-    assert [bool(output) for _, output in steps()].count(True) == 3 and len(steps()) == 6
+    assert [bool(output) for _, output in steps()] == [True, True]
     for command, output in steps():
         done = subprocess.run(command.split(), cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, f"{command}\n{done.stderr[-3000:]}"
         assert not output or done.stdout == output
-    [code] = re.findall(r"```python\n(from coevolve.*?)```", PAGE, re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.stdout == "20 60\n", done.stderr

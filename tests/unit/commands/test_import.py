@@ -49,12 +49,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("[" * 10**5, "not a line of JSON (first: chats.jsonl:1: nested too deeply"),
+        ("[" * 10**5, "not JSON (first: chats.jsonl:1: nested too deeply"),
         ('{"messages": [{"role": "user", "content": "x"}], "score": 1, "score": 0}', "a key stands twice in an object"),
         ('{"messages": [{"role": "user", "content": "x"}], "score": NaN}', "NaN is no number of JSON"),
         (
             '{"messages": [{"role": "user", "content": "x"}]}',
-            "no score or reward (first: chats.jsonl:1: --score sets it",
+            "no score or reward (first: chats.jsonl:1: --score of",
         ),
     ],
 )

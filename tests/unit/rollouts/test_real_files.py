@@ -21,10 +21,10 @@ KNOWN = read_tasks(MADE / "tasks.jsonl")
 
 
 def played(source: Path, name: str = "auto") -> tuple[str, list[Trajectory], RolloutAccount, Options]:
-    rows, files = rollout_files(source, name)
+    files = rollout_files(source, name)
     account, options = RolloutAccount(), Options()
-    found = list(trajectories(read_rollouts(rows, files, options), TaskMatch(KNOWN), account))
-    return rows.name, found, account, options
+    found = list(trajectories(read_rollouts(files, options, name), TaskMatch(KNOWN), account))
+    return next(iter(options.formats), ""), found, account, options
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import Trajectory, read_trajectories, write_trajectories
-from coevolve.rollouts.foreign_trajectories import RolloutAccount, named_or_opening, trajectories
+from coevolve.rollouts.foreign_trajectories import NO_SCORE, RolloutAccount, named_or_opening, trajectories
 from coevolve.rollouts.match_tasks import SEVERAL, UNKNOWN, TaskMatch
 from coevolve.rollouts.rollout_formats import read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options, RolloutRow
@@ -29,17 +29,45 @@ from tests.unit.rollouts.test_real_files import KNOWN, MADE, played
 TRACE = json.loads(gzip.decompress((MADE / "traces.jsonl.gz").read_bytes()).splitlines()[0])
 DUMP = json.loads((MADE / "verl/1.jsonl").read_text().splitlines()[0])
 LINES = {"verifiers": TRACE, "verl": DUMP, "coevolve": {**CHAT, "step": 1}}
+FOREIGN = {
+    "atif": json.loads((MADE / "atif/parallel-calls.json").read_text()),
+    "harbor": json.loads((MADE / "harbor-job/two-steps__6Nn9zdV/result.json").read_text()),
+    "rllm": json.loads(next((MADE / "rllm/episodes").glob("*/episode_*")).read_text()),
+    "skyrl": json.loads((MADE / "skyrl/dumped_evals/global_step_20_evals/unknown.jsonl").read_text()),
+    "nemo-gym": json.loads((MADE / "nemo-gym/rollouts.jsonl").read_text().splitlines()[0]),
+    "episodes": {"task_id": "a", "step": 1, "score": 0.5, "iteration": 1, "calls": [{"name": "x", "ok": True}]},
+}
 
 
 def read(file: Path, name: str, reward: str | None = None) -> tuple[list[Trajectory], RolloutAccount]:
-    rows, files = rollout_files(file, name)
     account = RolloutAccount()
-    return list(trajectories(read_rollouts(rows, files, Options(reward)), named_or_opening, account)), account
+    rows = read_rollouts(rollout_files(file, name), Options(reward), name)
+    return list(trajectories(rows, named_or_opening, account)), account
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("rollouts")
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+@given(data=st.data())
+def test_any_value_in_a_foreign_object_gives_rollouts_or_a_reason(folder: Path, name: str, data: st.DataObject) -> None:
+    row = copy.deepcopy(FOREIGN[name])
+    for _ in range(data.draw(st.integers(1, 2))):
+        container, key = data.draw(st.sampled_from(places(row)))
+        container[key] = data.draw(VALUES)
+    file = folder / f"{name}.jsonl"
+    file.write_text(f"{json.dumps(FOREIGN[name])}\n{json.dumps(row)}\n{json.dumps(FOREIGN[name])}\n", encoding="utf-8")
+    account = RolloutAccount()
+    rows = read_rollouts(rollout_files(file, name), Options(), name)
+    found = list(trajectories(rows, named_or_opening, account, unscored=True))
+    assert len(found) + len(account.skipped) >= 2 and [one.calls for one in found[:1]] == [
+        one.calls for one in found[-1:]
+    ]
+    assert all(skipped["where"].startswith(f"{name}.jsonl:2") for skipped in account.skipped)
+    write_trajectories(folder / "stored.parquet", found)
+    assert len(read_trajectories(folder / "stored.parquet")) == len(found)
 
 
 @pytest.mark.parametrize("name", LINES)
@@ -65,7 +93,7 @@ def test_similar_reasons_are_counted_together(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text("\n".join([json.dumps(DUMP), "{", '{"a', "[1"]))
     _, account = read(file, "verl")
-    assert account.lines({})[0].startswith("3 left out: not a line of JSON (first: rows.jsonl:2: Expecting")
+    assert account.lines({})[0].startswith("3 left out: not JSON (first: rows.jsonl:2: Expecting")
 
 
 def row(text: str = "", names: tuple[str, ...] = (), prompt: str | None = None) -> RolloutRow:
@@ -121,7 +149,7 @@ def test_several_trl_rewards_need_a_choice_and_unscored_rows_are_skipped(tmp_pat
             read(trl(tmp_path, **columns), "trl")
     found, account = read(trl(tmp_path, a=[1.0, nan], b=[nan, nan]), "trl")
     assert [trajectory.score for trajectory in found] == [1.0]
-    assert account.skipped == [{"where": "completions_00001.parquet:2", "reason": "no reward function scored it"}]
+    assert account.skipped == [{"where": "completions_00001.parquet:2", "reason": NO_SCORE}]
 
 
 def test_reward_in_a_list_of_one_is_read_and_a_longer_list_is_named(tmp_path: Path) -> None:
@@ -194,30 +222,29 @@ def test_coevolve_trajectories_are_read_back_unchanged(tmp_path: Path) -> None:
 
 
 def test_folder_without_rollouts_is_a_one_line_error(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text("{}")
-    with pytest.raises(CoevolveError, match=r"holds no rollouts; expected one of: traces\.jsonl \(verifiers and"):
+    (tmp_path / "rows.txt").write_text("{}")
+    with pytest.raises(CoevolveError, match=r"holds no rollouts; expected files such as traces\.jsonl \(verifiers and"):
         rollout_files(tmp_path)
 
 
 @pytest.mark.parametrize(("name", "column"), [("trl", "prompt"), ("coevolve", "messages")])
-def test_table_with_other_columns_is_a_one_line_error(tmp_path: Path, name: str, column: str) -> None:
+def test_table_with_other_columns_is_left_out(tmp_path: Path, name: str, column: str) -> None:
     pq.write_table(pa.table({"step": [1], "question": ["x"]}), tmp_path / "completions_1.parquet")
-    with pytest.raises(CoevolveError, match=rf"no column .*{column}.*; it has step, question"):
-        read(tmp_path / "completions_1.parquet", name)
+    _, account = read(tmp_path / "completions_1.parquet", name)
+    [skipped] = account.skipped
+    assert column in skipped["reason"].partition(" (it has step, question)")[0]
 
 
-def test_files_of_unknown_formats_are_one_line_errors(tmp_path: Path) -> None:
+def test_files_of_unknown_formats_are_left_out_and_the_others_go_on(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"question": 1}')
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
-    for name, message in (("x.jsonl", "no known format (it holds question)"), ("x.parquet", "not a Parquet file")):
-        with pytest.raises(CoevolveError) as error:
-            rollout_files(tmp_path / name)
-        assert message in str(error.value)
+    (tmp_path / "y.jsonl").write_text(json.dumps(DUMP))
+    found, account = read(tmp_path, "auto")
+    assert len(found) == 1 and [one["where"] for one in account.skipped] == ["x.jsonl:1", "x.parquet"]
+    reasons = [one["reason"] for one in account.skipped]
+    assert reasons[0].endswith("(it holds question)") and reasons[1].startswith("not a Parquet file (")
     with pytest.raises(CoevolveError, match="no such file"):
         rollout_files(tmp_path / "none")
-    (tmp_path / "completions_1.parquet").write_bytes(b"PAR1")
-    with pytest.raises(CoevolveError, match="not a whole Parquet file"):
-        read(tmp_path, "trl")
 
 
 def own(folder: Path, form: str) -> Path:
@@ -241,9 +268,9 @@ def test_named_reward_is_the_score_of_coevolve_files(tmp_path: Path, form: str) 
 
 def test_missing_reward_of_coevolve_files_is_named(tmp_path: Path) -> None:
     _, account = read(own(tmp_path, "jsonl"), "coevolve", reward="stile")
-    assert account.skipped == [{"where": "rows.jsonl:1", "reason": "no stile (--score sets it in `import messages`)"}]
-    with pytest.raises(CoevolveError, match=r"no column stile; it has trajectory_id, "):
-        read(own(tmp_path, "parquet"), "coevolve", reward="stile")
+    assert account.skipped == [{"where": "rows.jsonl:1", "reason": NO_SCORE}]
+    _, account = read(own(tmp_path, "parquet"), "coevolve", reward="stile")
+    assert account.skipped[0]["reason"].startswith("no column stile (it has trajectory_id, ")
 
 
 def call(name: str) -> dict[str, Any]:
@@ -291,7 +318,7 @@ def test_file_with_two_spellings_is_read_once(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "link").symlink_to(tmp_path / "dumps")
     monkeypatch.chdir(tmp_path)
     spellings = ["dumps/2.jsonl", "./dumps/../dumps/2.jsonl", tmp_path / "dumps" / "2.jsonl", "link", "dumps"]
-    _, files = rollout_files(spellings)
+    files = rollout_files(spellings)
     assert files == [Path("dumps/2.jsonl"), Path("link/1.jsonl")]
 
 
@@ -300,7 +327,7 @@ def test_glob_that_matches_folders_reads_their_rollouts(tmp_path: Path) -> None:
         shutil.copytree(MADE / "verl", tmp_path / "run" / name)
         (tmp_path / "run" / name / "notes.txt").write_text("no rollouts")
     shutil.copy(MADE / "verl/1.jsonl", tmp_path / "run" / "c.jsonl")
-    _, files = rollout_files(str(tmp_path / "run" / "*"))
+    files = rollout_files(str(tmp_path / "run" / "*"))
     names = [file.relative_to(tmp_path / "run").as_posix() for file in files]
     assert names == ["a/1.jsonl", "a/2.jsonl", "b/1.jsonl", "b/2.jsonl", "c.jsonl"]
 

@@ -23,7 +23,7 @@ LEARNABILITY = "learnability"
 
 
 def main(params: Params, t: int) -> None:
-    with open_table(Paths.trajectories(t), Paths.attempts(t)) as table:
+    with open_table(Paths.trajectories(t), read_jsonl(Paths.attempts(t), Attempt)) as table:
         signals = extract(table, t, params.signals)
         write_jsonl(Paths.signals(t), signals)
         fired = Counter(signal.kind for signal in read_jsonl(Paths.signals(t), Signal))

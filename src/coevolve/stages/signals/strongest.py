@@ -1,20 +1,14 @@
 """The strongest signals in readable text."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from heapq import nsmallest
+from pathlib import Path
 
 from coevolve.core.records import Signal
 from coevolve.core.untrusted import one_line
 
 SHOWN = 10
-FIRST_REQUESTS = """
-    SELECT task_id, any_value(list_filter(
-        try_cast(try_cast(messages AS JSON) AS JSON[]),
-        lambda message: message->>'$.role' = 'user' AND json_type(message, '$.content') = 'VARCHAR'
-    )[1]->>'$.content')
-    FROM read_parquet($file) WHERE list_contains($tasks, task_id) GROUP BY task_id
-"""  # messages are JSON text or a list of structs
 
 
 def strongest(signals: Iterable[Signal], count: int = SHOWN) -> list[Signal]:
@@ -29,18 +23,17 @@ def subject(signal: Signal, words: Mapping[str, str]) -> str:
     return one_line(words.get(signal.task_id, f"task {signal.task_id}"))
 
 
-def table_lines(signals: Iterable[Signal], words: Mapping[str, str]) -> Iterator[str]:
-    for signal in signals:
-        yield f"  {signal.strength:.2f}  {signal.kind:10}  {subject(signal, words)}"
-
-
-def first_requests(files: Iterable[str], task_ids: Iterable[str]) -> dict[str, str]:
-    """The first request of each of ``task_ids`` in local Parquet files of trajectories that hold messages."""
+def first_requests(files: Iterable[Path], task_ids: Iterable[str]) -> dict[str, str]:
+    """The first request of each of ``task_ids`` in Parquet files of trajectories that hold messages."""
     import duckdb
 
     words: dict[str, str] = {}
+    users = "list_filter(TRY_CAST(messages AS JSON[]), lambda message: message->>'role' = 'user')"
+    query = f"""
+        SELECT task_id, min({users}[1]->>'content') AS request FROM read_parquet($file)
+        WHERE list_contains($tasks, task_id) GROUP BY task_id HAVING request <> ''
+    """
     for file in files:
-        with suppress(duckdb.Error):  # JSONL, or Parquet without messages
-            rows = duckdb.execute(FIRST_REQUESTS, {"file": file, "tasks": list(task_ids)}).fetchall()
-            words = {task: request for task, request in rows if request} | words
+        with suppress(duckdb.Error):  # without messages
+            words = dict(duckdb.execute(query, {"file": str(file), "tasks": list(task_ids)}).fetchall()) | words
     return words

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from coevolve.core.attempts import attempt_of
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import missing
 from coevolve.core.records import Attempt
 from coevolve.core.success import SUCCESS_THRESHOLD
-from coevolve.stages.signals.load import Source, find_files, load_episodes, load_history
+from coevolve.stages.signals.load import LOADED, load_episodes, load_history
 
 if TYPE_CHECKING:
     import duckdb
 
 SHOWN = 4  # most ids of failed, and of passed, trajectories in a visit
 BATCH = 10_000
+COMMON = 5  # most values of a reward in a summary
 PART = 1_000_000  # rows to group at once
 
 Pattern = tuple[str, ...]  # names of consecutive tools
@@ -53,6 +53,49 @@ class Table:
     def attempts(self) -> list[Attempt]:
         """All attempts of history and file, including those in which the environment failed."""
         return [visit.attempt for visit in self._all()]
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers of ``rollouts`` and their ``tasks``, and of those that count (``counted``, ``played``, ``visits``).
+
+        ``rewards`` has their spread, the numbers of ``solved`` ones and of those with less than 1 (``partial``), and the
+        smallest values with their counts (``common``). Without a rollout that counts, its numbers are None.
+        """
+        solved = f"NOT failed AND score >= {SUCCESS_THRESHOLD}"
+        query = f"""
+            SELECT {{
+                rollouts: count(*), tasks: count(DISTINCT task_id), counted: count(*) FILTER (NOT failed),
+                played: count(DISTINCT task_id) FILTER (NOT failed),
+                visits: count(DISTINCT (task_id, iteration, step)) FILTER (NOT failed),
+                rewards: {{
+                    least: min(reward) FILTER (NOT failed), mean: avg(reward) FILTER (NOT failed),
+                    most: max(reward) FILTER (NOT failed), solved: count(*) FILTER ({solved}),
+                    partial: count(*) FILTER ({solved} AND reward < 1), common: (
+                        SELECT list({{reward: reward, count: count}}) FROM (
+                            SELECT reward, count(*) AS count FROM loaded WHERE NOT failed GROUP BY reward
+                            ORDER BY reward LIMIT {COMMON}
+                        )
+                    )
+                }}
+            }} FROM loaded
+        """
+        [(summary,)] = self._rows(query)
+        return dict(summary)
+
+    def tools(self) -> list[dict[str, Any]]:
+        """All tools that the agent called: name, calls, refused ones, and an answer that refuses, the most refused first.
+
+        A call without an answer is not refused.
+        """
+        query = """
+            SELECT {name: name, calls: count(*), refused: count(*) FILTER (said <> ''), example:
+                coalesce((min({'at': trajectory_id, 'said': said}) FILTER (said <> '')).said, '')} AS tool
+            FROM (
+                SELECT unnest(names) AS name, trajectory_id, '' AS said FROM loaded
+                UNION ALL SELECT call.name, trajectory_id, call.observation
+                FROM (SELECT unnest(refused) AS call, trajectory_id FROM loaded)
+            ) GROUP BY name ORDER BY count(*) FILTER (said <> '') DESC, name
+        """
+        return [dict(tool) for (tool,) in self._rows(query)]
 
     def _all(self) -> Iterator[Visit]:
         """Reads the tasks in parts, in constant memory."""
@@ -138,19 +181,32 @@ def _names(order: int) -> str:
 
 
 @contextmanager
-def open_table(source: Source, history: Path | None = None, memory: str = "1GB") -> Iterator[Table]:
-    """The table of ``source`` and ``history``. A CoevolveError names the file and line or column of an error.
+def open_table(
+    files: Path | Sequence[Path],
+    history: Sequence[Attempt] = (),
+    memory: str = "1GB",
+    threshold: float | None = None,
+    left_out: Callable[[str, str], object] | None = None,
+) -> Iterator[Table]:
+    """The table of Parquet ``files`` and ``history``. A CoevolveError names the file and line or column of an error.
 
-    DuckDB uses at most ``memory`` and spills the rest to a temporary folder.
+    DuckDB uses at most ``memory`` and spills the rest to a temporary folder. ``threshold`` is the least reward of a
+    success, if it is not 0.5. ``left_out`` hears of a file that cannot be read, which else is an error.
     """
     import duckdb
 
-    if history is not None and not history.is_file():
-        raise missing(history)
     with tempfile.TemporaryDirectory(prefix="coevolve-signals-") as folder:
         settings = {"memory_limit": memory, "threads": min(os.cpu_count() or 1, 8), "temp_directory": folder}
         with duckdb.connect(str(Path(folder) / "table.duckdb"), config=settings) as connection:
             connection.execute("SET preserve_insertion_order = false")
-            load_episodes(connection, find_files(source, connection))
+            connection.execute(LOADED)
+            for path in [files] if isinstance(files, Path) else files:
+                try:
+                    load_episodes(connection, path, threshold)
+                except CoevolveError as error:
+                    if left_out is None:
+                        raise
+                    left_out(path.name, str(error).removeprefix(f"{path}: "))
+            connection.execute("CREATE VIEW episodes AS SELECT * FROM loaded WHERE NOT failed OR unscored")
             load_history(connection, history)
             yield Table(connection)

@@ -1,8 +1,9 @@
 """The registry of signal kinds: a kind is one file and one line. Without any signal a run stops."""
 
-import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from coevolve.core.attempts import attempt_of
@@ -54,8 +55,8 @@ def trajectories(tmp_path: Path) -> Path:
         for task, scores in (("never", (0.0, 0.0)), ("once", (1.0, 0.0)))
         for step, score in enumerate(scores)
     ]
-    path = tmp_path / "trajectories.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path = tmp_path / "trajectories.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path)
     return path
 
 
@@ -94,7 +95,7 @@ def test_kind_in_the_table_is_a_valid_parameter(another: Kind) -> None:
 
 def test_strength_measures_weakness_by_the_kinds_own_measure(trajectories: Path) -> None:
     rows = [
-        {"task_id": task, "step": step, "score": score, "trajectory_id": f"{task}{step}{number}", "calls": [{"name": name}]}
+        {"task_id": task, "step": step, "score": score, "trajectory_id": f"{task}{step}{number}", "calls": [{"name": name, "ok": True}]}
         for task, name, visits in (
             ("even", "common", [[1.0, 0.0]]),
             ("fell", "common", [[1.0, 1.0], [0.0, 0.25]]),
@@ -104,7 +105,7 @@ def test_strength_measures_weakness_by_the_kinds_own_measure(trajectories: Path)
         for step, scores in enumerate(visits)
         for number, score in enumerate(scores)
     ]  # fmt: skip
-    trajectories.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pq.write_table(pa.Table.from_pylist(rows), trajectories)
     with open_table(trajectories) as table:
         found = list(extract(table, 0, Signals(window=5, rare_threshold=10.0, kinds=list(KINDS))))
     assert {one.kind: one.strength for one in found} == pytest.approx(

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,12 +14,12 @@ from hypothesis import strategies as st
 
 import coevolve
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import Signal
+from coevolve.core.records import Attempt, Signal
+from coevolve.rollouts.find_weaknesses import evidence
 from coevolve.stages.signals import table
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.kinds import KINDS
-from coevolve.stages.signals.load import Source
 from coevolve.stages.signals.rare import absence
 from coevolve.stages.signals.table import open_table
 
@@ -84,17 +83,23 @@ def summary(signal: Signal) -> tuple[Any, ...]:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rows_strategy, st.integers(2, 5), st.sampled_from([5.0, 30.0, 100.0]), st.sampled_from(["jsonl", "parquet"]))
+@given(rows_strategy, st.integers(2, 5), st.sampled_from([5.0, 30.0, 100.0]))
 def test_signals_equal_those_of_the_definitions(
-    tmp_path: Path, rows: list[dict[str, Any]], window: int, theta: float, ending: str
+    tmp_path: Path, rows: list[dict[str, Any]], window: int, theta: float
 ) -> None:
     rows = [{**row, "trajectory_id": f"x{number:03d}"} for number, row in enumerate(rows)]
-    path = write(tmp_path / f"trajectories.{ending}", rows)
+    path = write(tmp_path / "trajectories.parquet", rows)
     config = Signals(window=window, rare_threshold=theta, kinds=list(KINDS))
     history = [{"task_id": f"t{n}", "iteration": 0, "step": s, "score": 0.25 * n} for n in (1, 2) for s in (0, 1)]
-    with open_table(path, write(tmp_path / "history.jsonl", history)) as table:
+    with open_table(path, [Attempt(**attempt) for attempt in history]) as table:
         signals = list(extract(table, 2, config))
         again = list(extract(table, 2, config))
+    if rows:
+        lines = write(tmp_path / "trajectories.jsonl", rows)
+        options: Any = {"window": window, "rare_threshold": theta, "kinds": list(KINDS)}
+        last = max(row["iteration"] for row in rows)
+        with open_table(path, [Attempt(**attempt) for attempt in history]) as table:
+            assert coevolve.signals(lines, history=history, **options) == list(extract(table, last, config))
     assert {summary(signal) for signal in signals} == oracle(rows, history, window, theta)
     assert len({signal.signal_id for signal in signals}) == len(signals)
     assert [asdict(signal) for signal in again] == [asdict(signal) for signal in signals]
@@ -111,25 +116,33 @@ def test_reason_for_no_rare_pattern_names_the_smallest_share(tmp_path: Path) -> 
     with open_table(write(tmp_path / "t.parquet", rows, None)) as table:
         said = "the smallest share of the 4 patterns is 33.3 %, and signals.rare_threshold is 2 %"
         assert absence(table, 2.0) == said  # a, b, aa, ab
-    with open_table(write(tmp_path / "t.jsonl", [{"task_id": "a", "step": 0, "score": 1.0}])) as table:
+    with open_table(write(tmp_path / "t.parquet", [{"task_id": "a", "step": 0, "score": 1.0}])) as table:
         assert absence(table, 2.0) == "the agent made no valid call"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"task_id": "a", "step": 0, "score": 1}\n{"task_id": "a", "st', ":2: expected a JSON object"),
-        ('{"task_id": "a", "step": 0, "score": 1}\n{"task_id": "a", "step": 1}\n', ":2: missing key score"),
-        ('{"task_id": "a", "step": 0, "score": 1, "schema_version": 7}\n', ":1: schema_version 7 is unknown"),
-        ("[1]\n", ":1: expected a JSON object"),
+        ('{"task_id": "a", "step": 0, "sc', "not JSON"),
+        ('{"task_id": "a", "step": 1, "score": "1"}', "score: Input should be a valid number"),
+        ('{"task_id": "a", "step": 0, "score": 1, "schema_version": 7}', "schema_version 7 is unknown"),
+        ("[1]", "expected a JSON object, found int"),
+        ('{"task_id": "a", "step": 0.5, "score": 1}', "step: Input should be a valid integer"),
+        ('{"task_id": "a", "step": 0, "score": NaN}', "score: Input should be a finite number"),
     ],
 )
-def test_bad_line_error_names_file_and_line(tmp_path: Path, text: str, message: str) -> None:
+def test_bad_line_is_left_out_with_its_address_and_the_others_count(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "t.jsonl"
-    path.write_text(text)
-    with pytest.raises(CoevolveError, match=message) as caught, open_table(path):
-        pass
-    assert "\n" not in str(caught.value) and str(path) in str(caught.value)
+    good = '{"task_id": "a", "step": 0, "score": 1}'
+    path.write_text(f"{good}\n{text}\n{good}\n")
+    with evidence(path) as found:
+        [skipped] = found.account.skipped
+        assert found.table.summary()["rollouts"] == 2
+    assert skipped["where"].startswith("t.jsonl:2") and skipped["reason"].startswith(message)
+    path.write_text(f"{text}\n")
+    with pytest.raises(CoevolveError) as caught:
+        coevolve.signals(path)
+    assert "\n" not in str(caught.value) and "t.jsonl" in str(caught.value)
 
 
 def test_bad_parquet_file_is_named(tmp_path: Path) -> None:
@@ -148,17 +161,17 @@ def test_bad_parquet_file_is_named(tmp_path: Path) -> None:
 
 
 def test_history_with_the_same_attempt_is_refused(tmp_path: Path) -> None:
-    rows = write(tmp_path / "t.jsonl", [{"task_id": "a", "step": 0, "score": 1.0}])
-    history = write(tmp_path / "h.jsonl", [{"task_id": "a", "iteration": 0, "step": 0, "score": 1.0}])
-    with open_table(rows, history) as table, pytest.raises(CoevolveError, match="so do the trajectories"):
+    rows = write(tmp_path / "t.parquet", [{"task_id": "a", "step": 0, "score": 1.0}])
+    with (
+        open_table(rows, [Attempt("a", 0, 0, 1.0)]) as table,
+        pytest.raises(CoevolveError, match="so do the trajectories"),
+    ):
         list(table.visits())
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_split_files_and_object_stores_give_the_same_signals(
-    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A group of episodes may be cut in two; in several files, by a glob or in an object store it is one visit. So it is where not all
+def test_split_files_give_the_same_signals(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group of episodes may be cut in two; in several files, by a glob or in a folder it is one visit. So it is where not all
     tasks are grouped at once.
     """
     rows = [
@@ -174,40 +187,35 @@ def test_split_files_and_object_stores_give_the_same_signals(
     parts = [
         write(tmp_path / "parts/1" / f"a.{ending}", rows[40:]), write(tmp_path / "parts" / f"b.{ending}", rows[:40])
     ]  # fmt: skip
-    store = fsspec.filesystem("memory")
-    for part in parts:
-        store.pipe(f"/bucket/{ending}/{part.name}", part.read_bytes())
-    config = Signals(window=3, rare_threshold=30.0, kinds=list(KINDS))
-
-    def signals(source: Source) -> list[Signal]:
-        with open_table(source) as read:
-            return list(extract(read, 0, config))
-
-    expected = signals(whole)
+    options: Any = {"window": 3, "rare_threshold": 30.0, "kinds": list(KINDS)}
+    expected = coevolve.signals(whole, **options)
     assert {signal.kind for signal in expected} >= {"boundary", "rare"}
-    assert signals(parts) == signals([*parts, parts[0]]) == expected, "each file once"
-    assert signals(str(tmp_path / f"parts/**/*.{ending}")) == expected
-    assert signals(f"memory://bucket/{ending}/*.{ending}") == expected
+    for source in (parts, [*parts, parts[0]], str(tmp_path / f"parts/**/*.{ending}"), tmp_path / "parts"):
+        assert coevolve.signals(source, **options) == expected, "each file once"
     for rows_at_once in (1, 31):
         monkeypatch.setattr(table, "PART", rows_at_once)
-        assert signals(whole) == expected
+        assert coevolve.signals(whole, **options) == expected
 
 
-def test_missing_or_mixed_files_are_named(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     one = write(tmp_path / "one.jsonl", [{"task_id": "a", "step": 0, "score": 1.0}])
-    other = write(tmp_path / "other.parquet", [{"task_id": "a", "step": 0, "score": 1.0}])
-    bad = tmp_path / "two.jsonl"
-    bad.write_text('{"task_id": "a", "step": 1}\n')
-    wrong: list[tuple[Source, str]] = [
-        ([one, other], "other.parquet: the other files are not Parquet"),
-        ([one, bad], "two.jsonl:1: missing key score"),
-        (str(tmp_path / "*.json"), "no such file"),
-        ([one, "memory://nowhere/*.jsonl"], "memory://nowhere/.*: no such file in the object store"),
-        ("nonsense://bucket/a.parquet", "nonsense://bucket/a.parquet: Protocol not known"),
+    wrong: list[tuple[Any, str]] = [
+        (str(tmp_path / "*.json"), "no such file; name the rollouts"),
+        ([one, "s3://bucket/*.jsonl"], r"s3://bucket/\*.jsonl: no such file; copy it from its store first"),
     ]
     for source, said in wrong:
-        with pytest.raises(CoevolveError, match=said), open_table(source):
-            pass
+        with pytest.raises(CoevolveError, match=said):
+            coevolve.signals(source)
+
+
+def test_broken_table_is_left_out_and_the_others_count(tmp_path: Path) -> None:
+    good = write(tmp_path / "a.parquet", [{"task_id": "a", "step": 0, "score": 1.0}])
+    write(tmp_path / "b.parquet", [{"task_id": "a", "step": 0, "score": None}])
+    (tmp_path / "c.parquet").write_bytes(good.read_bytes()[:-9])
+    write(tmp_path / "d.jsonl", [{"task_id": "a", "step": 0, "score": 1.0}])
+    with evidence(tmp_path) as found:
+        assert found.table.summary()["rollouts"] == 2
+        assert sorted(one["where"] for one in found.account.skipped) == ["b.parquet", "c.parquet"]
 
 
 ROWS = [{"task_id": "a", "step": step, "score": float(step % 2), "iteration": 0} for step in range(6)]
@@ -226,13 +234,11 @@ def test_file_with_two_spellings_counts_once(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("key", ["step", "iteration"])
-@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_fractional_step_or_iteration_is_refused(tmp_path: Path, ending: str, key: str) -> None:
+def test_fractional_step_or_iteration_is_refused(tmp_path: Path, key: str) -> None:
     rows = [{**row, key: float(row[key])} for row in ROWS]
     rows[0][key] = 0.5
-    address = ":1" if ending == "jsonl" else ""
-    with pytest.raises(CoevolveError, match=rf"rows\.{ending}{address}: {key}: expected bigint, found 0\.5; fix the "):
-        coevolve.signals(write(tmp_path / f"rows.{ending}", rows, None))
+    with pytest.raises(CoevolveError, match=rf"rows\.parquet: {key}: expected bigint, found 0\.5; fix the "):
+        coevolve.signals(write(tmp_path / "rows.parquet", rows, None))
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
