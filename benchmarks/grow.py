@@ -1,4 +1,6 @@
-"""`coevolve grow` on generated rollouts of miniworld: seconds, CPU seconds, peak memory. `python benchmarks/grow.py [--rollouts 100000]`
+"""`coevolve grow` and `coevolve signals` on generated rollouts of miniworld: seconds, CPU seconds, peak memory.
+
+`python benchmarks/grow.py [--command signals] [--rollouts 100000]`
 
 Rollouts are references, whole or without a call, in the files of each trainer: 512 rollouts a step. A busy machine makes
 seconds meaningless; CPU seconds of the command and its workers stand beside them.
@@ -122,7 +124,36 @@ def verifiers(folder: Path, step: int, rows: list[Episode]) -> None:
             file.write(json.dumps({"task": data, "run": run, "traces": [trace]}) + "\n")
 
 
-WRITERS: dict[str, Callable[[Path, int, list[Episode]], None]] = {"trl": trl, "verl": verl, "verifiers": verifiers}
+def rllm(folder: Path, step: int, rows: list[Episode]) -> None:
+    """A file an episode. Each step repeats the chat before it."""
+    place = folder / f"train_step_{step}_epoch_0"
+    place.mkdir()
+    for number, (task, calls, score) in enumerate(rows):
+        chat: list[dict[str, Any]] = [{"role": "user", "content": task.turns[0]}]
+        steps = []
+        for row, (call, answer) in enumerate(calls):
+            chat = [*chat, {"role": "assistant", "content": "", "tool_calls": [{"id": f"c{row}", **called(call)}]}]
+            told = {"role": "tool", "tool_call_id": f"c{row}", "content": answer}
+            steps.append({"chat_completions": chat, "observation": [told], "reward": 0.0})
+            chat = [*chat, told]
+        steps.append({"chat_completions": [*chat, {"role": "assistant", "content": "done"}], "observation": []})
+        episode = {
+            "training_step": step,
+            "episode_id": f"{step}-{number}",
+            "task": {"id": task.task_id},
+            "is_correct": score >= 1,
+            "termination_reason": "env_done",
+            "trajectories": [{"name": "agent", "reward": score, "steps": steps}],
+        }
+        (place / f"episode_{number}.json").write_text(json.dumps(episode))
+
+
+WRITERS: dict[str, Callable[[Path, int, list[Episode]], None]] = {
+    "trl": trl,
+    "verl": verl,
+    "verifiers": verifiers,
+    "rllm": rllm,
+}
 
 
 def measured(command: list[str]) -> tuple[float, float, float]:
@@ -153,6 +184,7 @@ def measured(command: list[str]) -> tuple[float, float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rollouts", type=int, default=100_000)
+    parser.add_argument("--command", choices=("grow", "signals"), default="grow")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--format", nargs="+", choices=list(WRITERS), default=list(WRITERS))
     args = parser.parse_args()
@@ -162,20 +194,13 @@ def main() -> None:
             files.mkdir()
             for step in range(-(-args.rollouts // STEP)):
                 WRITERS[name](files, step, list(islice(rows, min(STEP, args.rollouts - step * STEP))))
-            size = sum(file.stat().st_size for file in files.iterdir()) / 2**20
-            grow = [
-                "grow",
-                str(files),
-                "--environment",
-                "miniworld",
-                "--count",
-                str(args.count),
-                "--out",
-                f"{folder}/grown",
-            ]
-            seconds, cpu, peak = measured([sys.executable, "-m", "coevolve.cli", *grow])
+            size = sum(file.stat().st_size for file in files.rglob("*") if file.is_file()) / 2**20
+            words = [args.command, str(files), "--out", f"{folder}/found"]
+            if args.command == "grow":
+                words += ["--environment", "miniworld", "--count", str(args.count)]
+            seconds, cpu, peak = measured([sys.executable, "-m", "coevolve.cli", *words])
         print(
-            f"{args.rollouts} rollouts of {name} ({size:.0f} MB), {args.count} tasks: {seconds:.0f} s, "
+            f"{args.command} on {args.rollouts} rollouts of {name} ({size:.0f} MB): {seconds:.0f} s, "
             f"{cpu:.0f} CPU s, {peak:.2f} GB",
             flush=True,
         )
