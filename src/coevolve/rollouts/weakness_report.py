@@ -138,19 +138,21 @@ def _tasks(count: int, report: dict[str, Any]) -> str:
 
 
 def _section(kind: str, report: dict[str, Any]) -> tuple[str, list[str]]:
-    """The title of a kind of signals, or the reason why there is none, and its examples."""
+    """The title of a kind of signals, with the reason if there is none or if it may be false, and its examples."""
     title, count = TITLES.get(kind, kind), report["signals"][kind]
     found = [f"{one['subject']}: {one['said']}" for one in report["strongest"] if one["kind"] == kind]
     if kind == "rare":
         return f"{title}: {count}", found
     rewards, why = report["rewards"], ""
-    if rewards["least"] == rewards["most"] is not None:
+    if count:
+        why = ", or several tasks that share a prompt" if report["unnamed"] == report["tasks"] else ""
+    elif rewards["least"] == rewards["most"] is not None:
         why = f" (every reward is {rewards['most']:g})"
     elif kind == "forgetting" and report["visits"] == report["played"]:
         why = " (unknown: no task has rollouts of two training steps)"
     elif kind == "boundary" and report["visits"] == report["counted"]:
         why = " (unknown: no task has two rollouts in a step)"
-    return f"{title}: {_tasks(count, report)}{'' if count else why}", found
+    return f"{title}: {_tasks(count, report)}{why}", found
 
 
 def _refused(tools: list[dict[str, Any]]) -> tuple[str, list[str]]:

@@ -83,6 +83,14 @@ def test_files_of_several_formats_are_one_table(tmp_path: Path) -> None:
     assert mixed[0].endswith("(rllm, verl, episodes)")
 
 
+def test_tasks_that_cannot_be_told_apart_are_hedged() -> None:
+    """16 rows of the data set have 10 prompts: a "forgotten" prompt may be another row."""
+    lines = signals(MADE / "trl_same_prompts")
+    assert lines[0] == "64 rollouts of 10 prompts (trl)"
+    assert "forgotten: 1 prompt, or several tasks that share a prompt" in lines
+    assert [line for line in lines if "tasks that begin alike cannot be told apart (docs/your-trainer.md): 64" in line]
+
+
 def test_out_holds_every_signal(tmp_path: Path) -> None:
     counts = told(MADE / "trl_same_prompts", "--out", tmp_path / "s.jsonl")["signals"]
     kinds = [signal.kind for signal in read_jsonl(tmp_path / "s.jsonl", Signal)]
