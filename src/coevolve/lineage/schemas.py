@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from coevolve.core.records import Candidate, Signal, Verdict
-from coevolve.core.task import SCHEMA_VERSION, SchemaVersion, Task
+from coevolve.core.task import Task
 from coevolve.stages.schema import Params
 from coevolve.stages.signals.load import RecordedEpisode
 from coevolve.stages.train.learners import LEARNERS, config_of

@@ -195,14 +195,15 @@ def test_a_worker_gets_no_secret(world: WorkerEnvironment, monkeypatch: pytest.M
 
 def test_worker_needs_only_the_standard_library(tmp_path: Path) -> None:
     venv.create(tmp_path, symlinks=True)
-    bare = WorkerEnvironment("sql", "coevolve_environments.sql.sql_environment:SQL", str(tmp_path / "bin/python"))
+    place = "coevolve.environments.miniworld.miniworld_environment:Miniworld"
+    bare = WorkerEnvironment("miniworld", place, str(tmp_path / "bin/python"))
     task = bare.tasks("seed")[0]
     session = bare.open()
     session.reset(task)
     for call in bare.reference(task)[0]:
         session.step(call)
     assert session.score().reward == 1.0
-    assert bare.sources().items() >= make("sql").sources().items()
+    assert bare.sources().items() >= make("miniworld").sources().items()
     bare.close()
 
 

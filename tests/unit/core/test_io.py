@@ -12,7 +12,6 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.scratch import claim
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
-from coevolve.stages.signals.table import open_table
 from coevolve.stages.verify.judge import read_lines
 
 
@@ -61,8 +60,6 @@ def test_a_runs_file_without_records_is_not_empty(path: str, tmp_path: Path, mon
     io.write_jsonl(Path(path), [])
     assert Path(path).read_bytes() == b"\n"
     assert io.read_jsonl(Path(path), Task) == [] and read_lines(Path(path)) == []
-    with open_table(Path(path), Path(path)) as table:
-        assert table.attempts() == []
 
 
 def test_other_files_hold_nothing_but_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
