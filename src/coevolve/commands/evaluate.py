@@ -19,9 +19,8 @@ from coevolve.core.interruptions import interrupted, serious
 from coevolve.core.io import write_jsonl
 from coevolve.core.numeric_options import count, not_negative, positive, whole
 from coevolve.core.outcomes import Outcome, by_task, passes, unread
-from coevolve.core.pass_at_k import depths
 from coevolve.core.scratch import claim, scratch
-from coevolve.core.statistics import bootstrap
+from coevolve.core.statistics import bootstrap, depths
 from coevolve.core.task import Task
 from coevolve.core.terminal import Printed, apart, plain
 from coevolve.core.text_table import text_table

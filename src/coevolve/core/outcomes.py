@@ -6,9 +6,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from coevolve.core.pass_at_k import several
 from coevolve.core.seeding import derive_seed
-from coevolve.core.statistics import Intervals, bootstrap
+from coevolve.core.statistics import Intervals, bootstrap, several
 from coevolve.core.trajectories import StopReason, Trajectory, unread_note
 
 OUTCOMES = "outcomes.jsonl"  # a file in evaluations/t, and an artifact of the tracked run behind a model version

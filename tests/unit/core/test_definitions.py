@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.pass_at_k import depths, pass_at, pass_every
 from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.similarity import Index, shingles, similarity
+from coevolve.core.statistics import depths, pass_at, pass_every
 
 CASES = st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
 

@@ -6,8 +6,7 @@ nothing to reinforce.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,7 @@ from coevolve.stages.warm.config import Warm
 GROWTH = 1.2  # between the steps after which two looks at the held-out tasks follow: the first steps change most
 
 
-@dataclass(frozen=True)
-class Demonstrations:
-    """Episodes to imitate, and the tools of each task."""
-
-    right: Sequence[Trajectory]
-    tools: Mapping[str, Tools]
+Demonstrations = Sequence[tuple[Trajectory, Tools]]  # episodes to imitate, each with the tools that its task offers
 
 
 def demonstrations(config: Warm, environment: Environment, limits: Limits) -> Demonstrations:
@@ -44,7 +38,7 @@ def demonstrations(config: Warm, environment: Environment, limits: Limits) -> De
         right = [one for one in read_trajectories(file) if is_success(one.score) and one.task_id not in out]
         if not right:
             raise CoevolveError(f"warm.demonstrations: {file} has no episode that succeeded")
-        return Demonstrations(right, {episode.task_id: list(environment.tools()) for episode in right})
+        return [(episode, list(environment.tools())) for episode in right]
     if not tasks:
         raise CoevolveError(
             f"warm.steps: no task of {environment.name}'s split {config.split!r} has a reference to imitate; name a file of "
@@ -57,7 +51,7 @@ def demonstrations(config: Warm, environment: Environment, limits: Limits) -> De
             f"warm.steps: none of the {len(tasks)} references of {environment.name}'s split {config.split!r} succeeds within "
             f"policy.max_turns ({limits.max_turns}); raise it, or check the references with `coevolve env check`"
         )
-    return Demonstrations(right, tools)
+    return [(episode, tools[episode.task_id]) for episode in right]
 
 
 class Watcher(Keeper):
@@ -111,7 +105,7 @@ def _rows(config: Warm, room: int, examples: Demonstrations, seed: int) -> Calla
     """A function that makes the rows of all steps, sorted by length per step."""
 
     def rows(renderer: Renderer) -> list[Row]:
-        episodes = [tokens(renderer, examples.tools[episode.task_id], episode) for episode in examples.right]
+        episodes = [tokens(renderer, tools, episode) for episode, tools in examples]
         fitting = [episode for episode in episodes if len(episode) <= room]
         if not fitting:
             shortest = min(map(len, episodes), default=0)

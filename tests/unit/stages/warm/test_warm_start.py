@@ -36,19 +36,20 @@ def found() -> Demonstrations:
 
 
 def test_references_are_imitated_without_those_held_out(found: Demonstrations) -> None:
-    assert len(found.right) == OWN.tasks and all(is_success(one.score) for one in found.right)
+    assert len(found) == OWN.tasks and all(is_success(one.score) for one, _ in found)
     fewer = demonstrations(OWN.model_copy(update={"until": 0.5}), WORLD, LIMITS)
     _, held = divided(WORLD, "broad", OWN.tasks)
-    assert {one.task_id for one in fewer.right} == {one.task_id for one in found.right} - {one.task_id for one in held}
-    assert len(fewer.right) < len(found.right)
+    assert {one.task_id for one, _ in fewer} == {one.task_id for one, _ in found} - {one.task_id for one in held}
+    assert len(fewer) < len(found)
 
 
 def test_successful_episodes_of_a_file_are_imitated(found: Demonstrations, tmp_path: Path) -> None:
     file = tmp_path / "mine.parquet"
-    failed = [replace(one, score=0.0) for one in found.right[3:]]
-    write_trajectories(file, [*found.right[:3], *failed])
+    right = [one for one, _ in found]
+    failed = [replace(one, score=0.0) for one in right[3:]]
+    write_trajectories(file, [*right[:3], *failed])
     mine = demonstrations(OWN.model_copy(update={"demonstrations": str(file)}), WORLD, LIMITS)
-    assert [one.trajectory_id for one in mine.right] == [one.trajectory_id for one in found.right[:3]]
+    assert [one.trajectory_id for one, _ in mine] == [one.trajectory_id for one in right[:3]]
     write_trajectories(file, failed)
     with pytest.raises(CoevolveError, match=r"warm.demonstrations: .*mine.parquet has no episode that succeeded"):
         demonstrations(OWN.model_copy(update={"demonstrations": str(file)}), WORLD, LIMITS)
