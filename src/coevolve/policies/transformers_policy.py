@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import psutil
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers.cache_utils import Cache, DynamicLayer
 
 from coevolve.core.arithmetic import settle
@@ -273,14 +274,10 @@ class TransformersPolicy:
 
     def _padded(self, fed: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """Ids and their mask, both rows × the longest, tokens to the right."""
-        width = max(len(ids) for ids in fed)
-        tokens = torch.full((len(fed), width), self._pad)
-        mask = torch.zeros(len(fed), width, dtype=torch.bool)
-        for row, ids in enumerate(fed):
-            if ids:
-                tokens[row, width - len(ids) :] = torch.tensor(ids)
-                mask[row, width - len(ids) :] = True
-        return tokens, mask
+        rows = [torch.tensor(ids, dtype=torch.int64) for ids in fed]
+        tokens = pad_sequence(rows, batch_first=True, padding_value=self._pad, padding_side="left")
+        starts = tokens.shape[1] - torch.tensor([len(ids) for ids in fed])
+        return tokens, torch.arange(tokens.shape[1]) >= starts[:, None]
 
     def _forward(self, tokens: torch.Tensor, mask: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
         """Feed the tokens of ``rows`` or of all rows; float32 logits of the last column, rows × vocabulary."""

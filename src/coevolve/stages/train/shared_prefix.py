@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
@@ -264,11 +265,9 @@ def _continued(
     ``known`` are the keys of the level before. ``ids`` give the type and the device of token ids.
     """
     segments = [level.segments[number] for number in batch]
-    tokens = torch.zeros((len(batch), max(map(len, segments))), dtype=ids.dtype, device=ids.device)
-    present = torch.zeros(tokens.shape, dtype=known.seen.dtype, device=ids.device)
-    for place, segment in enumerate(segments):
-        tokens[place, : len(segment)] = torch.tensor(segment, dtype=ids.dtype, device=ids.device)
-        present[place, : len(segment)] = 1
+    rows = [torch.tensor(segment, dtype=ids.dtype, device=ids.device) for segment in segments]
+    tokens = pad_sequence(rows, batch_first=True)
+    present = pad_sequence([torch.ones_like(row, dtype=known.seen.dtype) for row in rows], batch_first=True)
     parents = torch.tensor([level.parents[number] for number in batch], device=ids.device)
     before = known.seen.index_select(0, parents)
     seen = torch.cat([before, present], dim=1)
