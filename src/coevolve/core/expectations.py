@@ -65,9 +65,7 @@ class Suites:
                 "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
                 "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(docs.resolve())},
             }
-            for name in list(self._context.variables.data_docs_sites or {}):
-                self._context.delete_data_docs_site(name)
-            self._context.add_data_docs_site("local", site)
+            self._context.variables.data_docs_sites = {"local": site}
 
     def run(self, name: str, facts: Sequence[Mapping[str, Any]], wanted: Wanted) -> list[ExpectationOutcome]:
         """The outcomes of the ``wanted`` expectations for a table with the rows ``facts``.
@@ -77,11 +75,11 @@ class Suites:
         import pandas as pd
 
         gx = self._gx
-        suite = gx.ExpectationSuite(name=name)
-        for title, (kind, arguments) in wanted.items():
-            known = {"severity": "warning", **arguments, "meta": {"name": title}}
-            suite.add_expectation(getattr(gx.expectations, kind)(**known))
-        suite = self._context.suites.add(suite)
+        expectations = [
+            getattr(gx.expectations, kind)(**{"severity": "warning", **arguments, "meta": {"name": title}})
+            for title, (kind, arguments) in wanted.items()
+        ]
+        suite = self._context.suites.add(gx.ExpectationSuite(name=name, expectations=expectations))
         batch = self._source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(name)
         definition = gx.ValidationDefinition(name=name, data=batch, suite=suite)
         definition = self._context.validation_definitions.add(definition)

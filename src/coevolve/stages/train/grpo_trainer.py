@@ -26,7 +26,7 @@ from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 from trl.models.utils import unwrap_model_for_generation
 
-from coevolve.core.launch import is_main
+from coevolve.core.launch import is_main, wanted
 from coevolve.core.learnability import Records, recorded
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
@@ -62,9 +62,8 @@ from coevolve.stages.train.shared_prefix import (
     present,
     share_prefixes,
     shares,
-    tell_obstacle,
 )
-from coevolve.stages.train.trl_arguments import adapters, alone, common, load_parent, weights_dtype
+from coevolve.stages.train.trl_arguments import adapters, common, load_parent, weights_dtype
 
 BUCKETS = 6  # parts of a batch, divided by length
 SERVER_PATIENCE = 240.0  # seconds to wait for a vLLM server
@@ -76,7 +75,6 @@ def train(settings: Settings, environment: Environment, job: Job, log: Log | Non
     arguments = _arguments(settings, job.scratch, derive_seed(job.seed, "train", job.iteration) % 2**31)
     model, tokenizer = load_parent(job.parent, config, acting, anchored=_section(settings).beta > 0)
     prepare_passes(model, config, settings.launch, on_request=True)
-    tell_obstacle(model, config, settings.launch)
     resume, steps = resumed(job.scratch)
     trainer = _LoopTrainer(
         settings,
@@ -152,7 +150,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         # processes of this machine can share the passes of a step only on a CPU, if training changes all weights
         config = settings.train
         whole = not config.lora.enabled and not config.gradient_checkpointing and config.vllm.mode == "off"
-        in_process = whole and alone(settings.launch)
+        in_process = whole and not torch.cuda.is_available() and not wanted(settings.launch)
         replicas = _replicas(settings, job) if in_process else None
         # TRL loads the KL anchor from this path
         arguments["model"].config._name_or_path = str(resolve(anchor(settings, job)))
@@ -301,8 +299,8 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
 
         def play_groups(numbered: Sequence[tuple[int, Task]]) -> list[Group]:
             size = config.group_size
-            wanted = requests(numbered, size, job.seed, job.iteration, step)
-            episodes = rollout(self._policy, self._environment, wanted, self._limits)
+            planned = requests(numbered, size, job.seed, job.iteration, step)
+            episodes = rollout(self._policy, self._environment, planned, self._limits)
             return [episodes[start : start + size] for start in range(0, len(episodes), size)]
 
         play_all = dealt_out(play_groups, self.accelerator.process_index, self.accelerator.num_processes)

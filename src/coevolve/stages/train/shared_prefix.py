@@ -96,13 +96,12 @@ def shares(config: Optimizer, launch: Launch) -> bool:
 
 
 def prepare_passes(model: Any, config: Optimizer, launch: Launch, on_request: bool = False) -> None:
-    """Let ``model`` share prefixes if the parameters ask for it and allow it: see `share_prefixes`."""
+    """Let ``model`` share prefixes if the parameters ask for it and allow it: see `share_prefixes`.
+
+    If training passes do not share prefixes although ``train.share_prefixes`` asks for it, print the reason.
+    """
     if shares(config, launch):
         share_prefixes(model, on_request)
-
-
-def tell_obstacle(model: Any, config: Optimizer, launch: Launch) -> None:
-    """Print the reason why training passes do not share prefixes although ``train.share_prefixes`` asks for it."""
     if not config.share_prefixes or not is_main():
         return
     if not shares(config, launch):

@@ -60,11 +60,6 @@ def common(
     }
 
 
-def alone(launch: Launch) -> bool:
-    """Whether a single process trains on a CPU, so that other processes of this machine can help it."""
-    return not torch.cuda.is_available() and launch.processes * launch.machines == 1 and launch.sharding == "none"
-
-
 def weights_dtype(config: Optimizer, acting: PolicySection) -> str:
     """The dtype of the weights in training: weights that the optimizer changes are float32, or it would lose small steps."""
     return acting.dtype if config.lora.enabled else "float32"
