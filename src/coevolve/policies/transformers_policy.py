@@ -165,7 +165,6 @@ class TransformersPolicy:
         self, model: Any, tokenizer: Any, temperature: float, template: Mapping[str, Any] | None = None
     ) -> None:
         self.model = model
-        self.tokenizer = tokenizer
         self._temperature = temperature
         self._listener = Listener(Renderer(tokenizer, template))
         self._context = int(getattr(model.config, "max_position_embeddings", 2**31))

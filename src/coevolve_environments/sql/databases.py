@@ -137,15 +137,13 @@ def _image(domain: str, seed: int) -> bytes:
 @cache
 def columns_of(domain: str) -> dict[str, list[str]]:
     """The tables of a domain, and the name and type of each column."""
-    connection = sqlite3.connect(":memory:")
-    connection.executescript(DOMAINS[domain].schema)
-    names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid")]
-    found = {
-        name: [f"{row[1]} {row[2].lower()}" for row in connection.execute(f"PRAGMA table_info({name})")]
-        for name in names
-    }
-    connection.close()
-    return found
+    tables = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(DOMAINS[domain].schema)
+        return {
+            name: [f"{row[1]} {row[2].lower()}" for row in connection.execute(f"PRAGMA table_info({name})")]
+            for (name,) in connection.execute(tables).fetchall()
+        }
 
 
 def texts(domain: str, seed: int) -> frozenset[str]:

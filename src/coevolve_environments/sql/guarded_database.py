@@ -59,11 +59,10 @@ Result = tuple[tuple[Any, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class StatementOutcome:
-    """The outcome of a statement. ``error`` is the reason of a refusal. ``wrote``: the statement may have changed the database."""
+    """The outcome of a statement. ``error`` is the reason of a refusal."""
 
     columns: list[str]
     rows: Result
-    wrote: bool = False
     error: str = ""
 
 
@@ -94,7 +93,6 @@ class Database:
 
     def run(self, statement: str) -> StatementOutcome:
         """Run one statement. An error leaves the database unchanged."""
-        before = self._connection.total_changes
         try:
             if len(statement) > MAX_STATEMENT:
                 raise ValueError(f"the statement is longer than {MAX_STATEMENT} characters")
@@ -107,7 +105,7 @@ class Database:
             if isinstance(error, MemoryError):
                 return StatementOutcome([], (), error="needs more memory than a statement may have")
             return StatementOutcome([], (), error=str(error) or type(error).__name__)
-        return StatementOutcome(columns, tuple(rows), self._connection.total_changes != before)
+        return StatementOutcome(columns, tuple(rows))
 
     def _fetched(self, statement: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         calls = count(1)

@@ -6,6 +6,7 @@ reward, although all but one word of the call is right.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from coevolve.core.success import is_success
@@ -76,8 +77,7 @@ def failures(
     Episodes in which the agent wrote nothing do not count.
     """
     by_id = {task.task_id: task for task in tasks}
-    session = environment.open()
-    try:
+    with closing(environment.open()) as session:
         needs_change = {name: acts(session, by_id[name], episode.calls) for name, episode in references.items()}
         failed = {}
         for episode in episodes:
@@ -90,8 +90,6 @@ def failures(
                 idle = needs_change[episode.task_id] and not acts(session, task, episode.calls)
                 failed[episode.trajectory_id] = Failure(episode.score, episode.calls, task.calls, idle)
         return failed
-    finally:
-        session.close()
 
 
 def acts(session: Session, task: Task, calls: Sequence[CallOutcome]) -> bool:

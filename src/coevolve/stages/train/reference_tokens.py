@@ -1,6 +1,7 @@
 """Turn stored episodes into token ids, and replay references as episodes: data that the policy has not just sampled."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -79,8 +80,5 @@ def tokens(renderer: Renderer, tools: Tools, episode: Trajectory) -> Tokens:
 
 def offered(environment: Environment, tasks: Sequence[Task]) -> Mapping[str, Tools]:
     """The tools that each task offers at its start."""
-    session = environment.open()
-    try:
+    with closing(environment.open()) as session:
         return {task.task_id: session.reset(task).tools or [] for task in tasks}
-    finally:
-        session.close()
