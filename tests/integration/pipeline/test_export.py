@@ -119,7 +119,7 @@ def test_mistakes_are_one_line_errors(project: Project, tmp_path: Path) -> None:
         (["export", "tasks", "--successes", "--out", str(tmp_path / "a")], "--successes: works only with sft"),
         (["export", "policy", "--iteration", "9", "--out", str(tmp_path / "a")], f"expected 0 to {newest(project)}"),
         (["export", "pairs", "--out", str(tmp_path / "a")], "train.learner to dpo or sft"),
-        (["import", "trl", str(there), "--score", "1", "--out", str(tmp_path / "b")], "--score: works only with"),
+        (["import", "trl", str(there), "--out", str(tmp_path / "b")], "holds no rollouts"),
     ):
         done = project.run("coevolve", *words, check=False)
         assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1, (words, done.stderr)
