@@ -1,5 +1,6 @@
 """Answers that depend on the order of a set, or on the time of day, differ in another process."""
 
+import coevolve.audit.checks  # noqa: F401  (fills the table of checks)
 from coevolve.audit.finding import finding
 from coevolve.audit.subject import Subject
 from coevolve.environments.registry import opened

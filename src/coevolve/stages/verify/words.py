@@ -125,9 +125,11 @@ def _undecided(
 ) -> Iterator[str]:
     """The values of ``asked`` calls that the words do not name although they name another or another works as well.
 
-    With ``inflecting``, a word that begins as the value names it. A complete language names all.
+    With ``inflecting``, a word that begins as the value names it. A complete language names all. Several turns are not compared.
     """
     text, chain = "\n".join(task.turns), played.chain
+    if len(task.turns) > 1 and not environment.phrasebook.complete:
+        return  # people leave values to their earlier turns, and to defaults
     for row, key, value in unnamed(text, chain, asked):
         if inflecting and inflected(value, text):
             continue
@@ -136,7 +138,7 @@ def _undecided(
         known_values = [one for call in calls for other, one in leaves(call.arguments) if other == key]
         made_up = f"{value}x" if isinstance(value, str) else value + 1
         others = [one for one in (*beside(value, task.world), made_up, *known_values) if one != value][:CHOICES]
-        must = environment.phrasebook.complete or last or len(task.turns) > 1
+        must = environment.phrasebook.complete or last
         if must or any(inflected(one, text) or _works(session, task, played, row, value, one) for one in others):
             yield f"{name}.{key} is {cut(str(value))}, which its words do not say"
 
