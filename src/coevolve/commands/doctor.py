@@ -224,7 +224,7 @@ def _prompt(params: Params, model: Path) -> Diagnosis:
     """Check that a first prompt with the tools of the environment leaves room for replies."""
     from transformers import AutoConfig, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(str(model))
+    tokenizer = AutoTokenizer.from_pretrained(str(model), trust_remote_code=False)
     check_template(tokenizer, str(model))
     environment = make(params.environment)
     task = environment.tasks(params.tasks.split)[0]
@@ -233,7 +233,9 @@ def _prompt(params: Params, model: Path) -> Diagnosis:
     tools = list(seen.tools or ())
     messages = [{"role": "user", "content": seen.content}]
     tokens = len(Renderer(tokenizer, params.policy.template).first(messages, tools))
-    context = getattr(AutoConfig.from_pretrained(str(model)), "max_position_embeddings", tokens + 1)
+    context = getattr(
+        AutoConfig.from_pretrained(str(model), trust_remote_code=False), "max_position_embeddings", tokens + 1
+    )
     limit = params.policy.episode_tokens
     text = f"{tokens} tokens with {environment.name}'s {len(tools)} tools; an episode has {limit}, the model's context {context}"
     remedy = "use a model with a longer context" if context <= tokens else f"set policy.episode_tokens to {2 * tokens}"

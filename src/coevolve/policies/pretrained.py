@@ -142,7 +142,9 @@ def stored_dtype(source: Path) -> str:
     """The type of the weights in the model directory ``source``, as torch names it."""
     from transformers import AutoConfig
 
-    return str(AutoConfig.from_pretrained(str(source)).get_text_config().dtype or "float32").removeprefix("torch.")
+    return str(
+        AutoConfig.from_pretrained(str(source), trust_remote_code=False).get_text_config().dtype or "float32"
+    ).removeprefix("torch.")
 
 
 def weights_size(source: Path, dtype: str) -> int:

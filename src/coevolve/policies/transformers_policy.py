@@ -54,9 +54,11 @@ def load(
     try:
         if not more and (place or device()) == "cpu" and (source / "config.json").exists():  # adapters alone have none
             _check_memory(source, dtype, copies)
-        # saved policies contain this value, whose default depends on HF_HUB_OFFLINE
-        tokenizer = AutoTokenizer.from_pretrained(str(source), local_files_only=True)
-        model = AutoModelForCausalLM.from_pretrained(str(source), dtype=getattr(torch, dtype), **more)
+        # saved policies contain local_files_only, whose default depends on HF_HUB_OFFLINE
+        tokenizer = AutoTokenizer.from_pretrained(str(source), local_files_only=True, trust_remote_code=False)
+        model = AutoModelForCausalLM.from_pretrained(
+            str(source), dtype=getattr(torch, dtype), trust_remote_code=False, **more
+        )
     except CoevolveError:
         raise
     except Exception as error:  # damaged files raise many errors, and tokenizers a bare Exception

@@ -141,7 +141,7 @@ def engine_policy(path: Path, config: PolicySection, temperature: float) -> Vllm
     arguments, source = engine_arguments(folder, config), str(folder)
     from vllm import LLM
 
-    tokenizer = AutoTokenizer.from_pretrained(source)
+    tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     check_template(tokenizer, str(path))
     llm = LLM(model=source, max_model_len=config.episode_tokens, logprobs_mode="processed_logprobs", **arguments)
     ends = end_tokens(GenerationConfig.from_pretrained(source), tokenizer)
@@ -199,7 +199,7 @@ def _cache(source: Path, acting: PolicySection) -> int:
     import torch
     from transformers import AutoConfig
 
-    config = AutoConfig.from_pretrained(str(source)).get_text_config()
+    config = AutoConfig.from_pretrained(str(source), trust_remote_code=False).get_text_config()
     size = getattr(torch, acting.dtype).itemsize
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads

@@ -145,16 +145,21 @@ def test_budget_and_context_end_an_episode() -> None:
         assert sum(len(reply.token_ids) for reply in one.replies) <= 40
 
 
-def test_code_in_a_model_directory_does_not_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["config.json", "tokenizer_config.json"])
+def test_code_in_a_model_directory_does_not_run(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("builtins.input", lambda question="": "y")  # transformers would ask
     folder = tmp_path / "model"
     shutil.copytree(ROOT / "policies/base", folder)
-    config = json.loads((folder / "config.json").read_text())
-    code = {"AutoConfig": "evil.EvilConfig", "AutoModelForCausalLM": "evil.Evil"}
-    (folder / "config.json").write_text(json.dumps({**config, "model_type": "evil", "auto_map": code}))
+    config = json.loads((folder / place).read_text())
+    code = dict.fromkeys(("AutoConfig", "AutoModelForCausalLM"), "evil.Evil") | {"AutoTokenizer": [None, "evil.Evil"]}
+    known = {"model_type": "evil", "tokenizer_class": "Evil", "auto_map": code}
+    (folder / place).write_text(json.dumps({**config, **known}))
     (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     with pytest.raises(CoevolveError, match="expected a transformers model directory"):
         load(folder)
-    assert not (tmp_path / "ran").exists()
+    assert not (tmp_path / "ran").exists() and "custom code" not in capsys.readouterr().out
 
 
 def test_model_that_does_not_fit_is_refused_before_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

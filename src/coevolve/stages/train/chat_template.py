@@ -43,7 +43,9 @@ def load_tokenizer(model: str) -> Any:
         if model.endswith(".jinja"):
             tokenizer = of_marks(Path(model).read_text(encoding="utf-8"))
         else:
-            tokenizer = AutoTokenizer.from_pretrained(str(resolve(Path(model))), local_files_only=True)
+            tokenizer = AutoTokenizer.from_pretrained(
+                str(resolve(Path(model))), local_files_only=True, trust_remote_code=False
+            )
     except CoevolveError:
         raise
     except Exception as error:  # damaged files raise many errors, and tokenizers a bare Exception
