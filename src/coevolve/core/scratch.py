@@ -3,9 +3,10 @@
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -60,9 +61,18 @@ def alone(lock: Path, reason: str) -> Iterator[None]:
 def temporary(name: str) -> Iterator[Path]:
     """An empty folder outside the project for this process only, removed at the end.
 
-    The next process that asks for ``name`` removes the folder of a killed process.
+    The next process that asks for ``name`` removes the folder of a killed process. The folder around it must belong to this
+    account, which alone may write there: another account could have put links into it. Otherwise this raises a CoevolveError.
     """
-    with claim(Path(tempfile.gettempdir()) / f"coevolve-{os.getuid()}" / name) as claimed:
+    place = Path(tempfile.gettempdir()) / f"coevolve-{os.getuid()}"
+    with suppress(FileExistsError):
+        place.mkdir(mode=0o700)
+    status = place.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise CoevolveError(
+            f"{place}: expected a folder of your account where nobody else may write; remove it, or set TMPDIR to another folder"
+        )
+    with claim(place / name) as claimed:
         shutil.rmtree(claimed, ignore_errors=True)
         claimed.mkdir()
         try:

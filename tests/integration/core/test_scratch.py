@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.scratch import once, temporary
 
 
@@ -67,3 +68,32 @@ def test_next_process_removes_the_temporary_folder_of_a_killed_one(
     with temporary("held") as next_one:
         assert next_one == theirs and not any(next_one.iterdir())
     assert not theirs.exists()
+
+
+@pytest.mark.parametrize("made", ["link to a folder", "for everyone", "of another account", "file"])
+def test_temporary_folder_that_others_can_fill_is_refused(
+    made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    account = os.getuid() + (made == "of another account")
+    monkeypatch.setattr(os, "getuid", lambda: account)
+    place, theirs, precious = tmp_path / f"coevolve-{account}", tmp_path / "theirs", tmp_path / "precious"
+    precious.write_text("mine")
+    theirs.mkdir(mode=0o700)
+    (theirs / ".sent.lock").symlink_to(precious)
+    if made == "file":
+        place.touch()
+    elif made == "link to a folder":
+        place.symlink_to(theirs)
+    else:
+        theirs.rename(place)
+        place.chmod(0o777 if made == "for everyone" else 0o700)
+    with pytest.raises(CoevolveError, match="nobody else may write; remove it, or set TMPDIR"), temporary("sent"):
+        pass
+    assert precious.read_text() == "mine"
+
+
+def test_temporary_folder_is_closed_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with temporary("sent") as folder:
+        assert folder.parent.stat().st_mode & 0o077 == 0
