@@ -152,7 +152,7 @@ def _environment(given: str, project: Path) -> Tried:
         reason = str(error).replace(f"{project}/", "").replace(str(project.parent), "..")
         raise CoevolveError(
             f"{given} works where it is, but not in a project, which gets {', '.join(here.files)}: {reason}; keep the files "
-            f"that it reads beside {file.name}, or `pip install` it as a package and pass MODULE:CLASS"
+            f"that it reads beside {file.name}, keys in environment variables instead of hidden files, or `pip install` it as a package and pass MODULE:CLASS"
         ) from None
     return here
 

@@ -76,12 +76,16 @@ def _note(event: str, arguments: tuple[Any, ...], folder: str, read: set[str]) -
 
 
 def _beside(folder: Path, names: Iterable[str]) -> Iterator[str]:
-    """Those of ``names`` that are files of ``folder`` and of no installed package, relative to it."""
+    """Those of ``names`` that are files of ``folder`` and of no installed package, relative to it. A hidden file is none of them:
+    .env holds keys, and a project's files go into git.
+    """
     for name in names:
         path = Path(name)
         installed = path.is_relative_to(SOURCE) or path.is_relative_to(sys.prefix) or FOREIGN & {*path.parts}
         if path.is_relative_to(folder) and path.is_file() and not installed:
-            yield str(path.relative_to(folder))
+            beside = path.relative_to(folder)
+            if not any(part.startswith(".") for part in beside.parts):
+                yield str(beside)
 
 
 if __name__ == "__main__":

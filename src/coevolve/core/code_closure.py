@@ -15,6 +15,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from coevolve.core.hashing import file_hash
+
 SOURCE = Path(__file__).parents[2]  # the folder that holds our package
 PACKAGE = "coevolve"
 PACKAGES = (PACKAGE, "coevolve_environments")  # the wheel's packages: the second holds adapters of benchmarks
@@ -150,12 +152,11 @@ def code_hash(file: Path) -> str:
 
 @cache
 def _hash(file: Path, changed: int) -> str:
-    content = file.read_bytes()
     if file.suffix == ".py":
         # a template, or code of another Python version: it is not importable, and its comments count
         with suppress(SyntaxError, ValueError, tokenize.TokenError):
-            content = _without_comments(file).encode()
-    return hashlib.sha256(content).hexdigest()[:16]
+            return hashlib.sha256(_without_comments(file).encode()).hexdigest()[:16]
+    return file_hash(file, "sha256")[:16]
 
 
 def _without_comments(file: Path) -> str:

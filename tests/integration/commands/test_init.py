@@ -178,7 +178,24 @@ def test_files_that_the_environment_uses_are_copied_with_it(
     assert "1.000" in shown.stdout, shown.stderr
 
 
+def test_hidden_files_beside_the_environment_stay_out_of_a_project_and_of_git(tmp_path: Path) -> None:
+    """It reads .env, as python-dotenv does, and the project's first command would commit a copy."""
+    reads = (
+        "from pathlib import Path\nfor name in ('.env', '.keys/one', 'facts'):\n    file = Path(__file__).parent / name\n"
+        "    file.exists() and file.read_text()\n"
+    )
+    hidden = {".env": "KEY=sk-secret", ".keys/one": "sk-secret"}
+    source = write(tmp_path / ".source", {"dotted.py": reads + OWN, "facts": "copied", **hidden})
+    project = make(tmp_path / "mine", "--environment", f"{source}/dotted.py:MyEnvironment")
+    assert (project / "facts").read_text() == "copied"
+    assert not any("sk-secret" in file.read_text(errors="replace") for file in project.rglob("*") if file.is_file())
+
+
 UNFIT = {
+    "hidden.py": (
+        "from pathlib import Path\nKEY = Path(__file__).with_name('.env').read_text()\n" + OWN,
+        "keys in environment variables instead of hidden files",
+    ),
     "outside.py": (
         OWN.replace('"lamp"', "(Path(__file__).parent.parent / 'name.txt').read_text()").replace(
             "class Lamp", "from pathlib import Path\n\n\nclass Lamp", 1
@@ -199,7 +216,9 @@ UNFIT = {
 @pytest.mark.parametrize("name", UNFIT)
 def test_environment_that_does_not_play_is_not_ready_and_says_why(name: str, tmp_path: Path) -> None:
     text, words = UNFIT[name]
-    source = write(tmp_path / "source", {name: text, "../name.txt": "outside", "params.yaml": "a: 1\n"})
+    source = write(
+        tmp_path / "source", {name: text, "../name.txt": "outside", ".env": "KEY=1", "params.yaml": "a: 1\n"}
+    )
     with pytest.raises(CoevolveError) as caught:
         make(tmp_path / "mine", "--environment", f"{source}/{name}:MyEnvironment")
     assert words in str(caught.value) and "\n" not in str(caught.value)
