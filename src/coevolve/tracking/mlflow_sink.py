@@ -247,7 +247,8 @@ class Mlflow:
         import mlflow
 
         client = self._client()
-        one = event["trajectory"]
+        # MLflow shows words as Markdown, and an image in them would send a request to a server of the agent's choice
+        one = json.loads(json.dumps(event["trajectory"]).replace("![", r"!\\["))
         tags = {key: str(one[key]) for key in ("trajectory_id", "task_id", "iteration", "step", "group", "score")}
         tags |= {"policy": str(Paths.policy(one["iteration"])), "coevolve.experiment": state["experiment"]}
         if event["signals"]:

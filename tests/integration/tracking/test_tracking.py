@@ -154,6 +154,21 @@ def test_trace_has_the_state_of_its_episode_and_tags_to_filter_by(root: Path) ->
     assert solved.info.tags["score"] == "1.0" and "signal" not in solved.info.tags
 
 
+@pytest.mark.parametrize(
+    "image", ["![x](http://h/{}.png)", "![x][r]\n\n[r]: http://h/{}.png", r"\![x](http://h/{}.png)"]
+)
+def test_words_in_a_trace_load_no_image(image: str, root: Path) -> None:
+    """MLflow's page of a trace shows words as Markdown. An image would tell a server of the agent's choice who reads them."""
+    told = [{"role": role, "content": image.format(role)} for role in ("user", "assistant", "tool")]
+    with start(CONFIG, "pipeline") as run:
+        run.trace({**TRAJECTORY, "task_id": image, "messages": told, "checks": {image: True}})
+    uri = f"sqlite:///{root}/mlruns/mlflow.db"
+    (pipeline,) = runs(uri, "pipeline")
+    (trace,) = client(uri).search_traces(locations=[pipeline.info.experiment_id])
+    shown = [trace.info.tags["task_id"], *(json.dumps([span.inputs, span.outputs]) for span in trace.data.spans)]
+    assert all(r"!\[x]" in text.replace(r"\\", "\\") and "![" not in text for text in shown)
+
+
 def test_policy_evaluated_again_keeps_its_version(root: Path) -> None:
     challenge(root, 1, 50, measured=False)
     evaluated(root, 1, 30)
