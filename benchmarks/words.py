@@ -40,7 +40,7 @@ from coevolve.stages.verify.judge import accepted, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.named_values import QUOTED
 from coevolve.stages.verify.pass_rates import pass_counts
-from coevolve.stages.verify.words import Played, words_match
+from coevolve.stages.verify.words import words_match
 
 PARAMS = load(Path(__file__).parent.parent / "params.yaml")
 KINDS = ("value", "tool", "entity", "order", "left out", "added")
@@ -76,7 +76,8 @@ def corruptions(
     """(kind, words) for each way to corrupt the words of ``one``."""
     words, rng = one.task.turns[0], rng_for("corrupt words", one.task.task_id)
     with closing(world.open()) as session:
-        chain, changed, _ = replay(session, one.task)
+        played = replay(session, one.task)
+        chain, changed = played.chain, played.changed
         offered = {schema["function"]["name"] for schema in session.reset(one.task).tools or ()}
     looked_up = [call for call, changes in zip(chain, changed, strict=True) if not changes]
     acted = [call for call, changes in zip(chain, changed, strict=True) if changes]
@@ -199,7 +200,7 @@ def judged(world: Environment, candidates: Sequence[Candidate], rules: str) -> l
     if rules == "none":
         return [True] * len(candidates)
     return [
-        words_match(world, session, one, Played(*replay(session, one.task)), rules == "values").passed is not False
+        words_match(world, session, one, replay(session, one.task), rules == "values").passed is not False
         for one in candidates
     ]
 

@@ -23,6 +23,7 @@ from coevolve.core.interruptions import named
 from coevolve.core.processes import WorkerLost
 from coevolve.core.task import CallOutcome, Score, Task
 from coevolve.core.trajectories import UNREAD, StopReason, Trajectory
+from coevolve.environments.border import crossed
 from coevolve.environments.environment import Environment, FailureReason, Session, blameless
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Conversation, Policy, Replicas, Reply
@@ -304,7 +305,7 @@ class _Running:
             return turn.done
         self.session.begin_reply()
         for call in reply.calls:
-            turn = self.session.step(call)
+            turn = self.session.step(crossed(call, self.conversation.tools))
             if self._abandoned:
                 return False
             content = self._hear(turn.role, turn.content)

@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.hashing import content_hash
+from coevolve.core.hashing import state_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment
 from coevolve.environments.hosted import Hosted
@@ -99,11 +99,11 @@ class Tau2Session(AdapterSession):
 
     def judge(self, task: Task) -> Score:
         end, answers = _truth(self._domain, task)
-        checks = met(content_hash({}), end, answers, self.digest(), self.heard)
+        checks = met(state_hash({}), end, answers, self.digest(), self.heard)
         return Score(float(all(checks.values())), checks)
 
     def digest(self) -> str:
-        return content_hash(self.changed) if self.task else ""
+        return state_hash(self.changed) if self.task else ""
 
 
 @lru_cache(maxsize=4096)

@@ -43,7 +43,7 @@ from coevolve.environments.worker_main import end_with
 from coevolve.rollout import UNANSWERED
 from coevolve.stages.verify.gates import another
 from coevolve.stages.verify.library import solution_of, text_of
-from coevolve.stages.verify.words import Played, words_match
+from coevolve.stages.verify.words import words_match
 
 LUCK = 0.05  # share of tasks that a player may solve by chance, if it makes calls or answers that could be right
 LUCKLESS = ("end_at_once", "echo_the_instruction")
@@ -159,7 +159,7 @@ def digests_differ(subject: Subject) -> Iterator[str]:
     """Does the digest show the changes of references?"""
     with closing(subject.environment.open()) as session:
         references = ((task, subject.environment.reference(task)) for task in subject.tasks)
-        if not any(any(replay(session, task, reference)[1]) for task, reference in references):
+        if not any(any(replay(session, task, reference).changed) for task, reference in references):
             yield "digest() is the same before and after every reference"
 
 
@@ -348,8 +348,8 @@ def words(subject: Subject) -> Iterator[str]:
     """
     with closing(subject.environment.open()) as session:
         for task in subject.tasks:
-            played = Played(*replay(session, task))
-            gate = words_match(subject.environment, session, Candidate(task.task_id, task, []), played, values=False)
+            candidate, played = Candidate(task.task_id, task, []), replay(session, task)
+            gate = words_match(subject.environment, session, candidate, played, values=False)
             if gate.passed is False:
                 yield f"{name(task)}: {gate.reason}"
 

@@ -16,8 +16,9 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.interruptions import named
 from coevolve.core.io import parse
 from coevolve.core.plugins import place_of
-from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.core.task import DONE, Observation, Score, Task, ToolCall
 from coevolve.core.trajectories import INTERRUPTED, Trajectory
+from coevolve.environments.border import crossed
 from coevolve.environments.environment import Environment, Session, blameless, quarantined
 from coevolve.environments.knowledge import Knowledge, learn
 from coevolve.policies.scripted_policy import ReferencePolicy
@@ -143,7 +144,7 @@ class Subject:
     def nothing(self, task: Task) -> PlayedEpisode:
         return self.play(task, [[] for _ in task.turns])
 
-    def play(self, task: Task, calls: Calls, says: str = "done") -> PlayedEpisode:
+    def play(self, task: Task, calls: Calls, says: str = DONE) -> PlayedEpisode:
         """Play an episode with these ``calls``, turn by turn, and with the message ``says`` after each turn."""
         heard: list[Observation] = []
         flaws: list[str] = []
@@ -170,11 +171,14 @@ class Subject:
 
 def _ended(session: Session, task: Task, calls: Calls, says: str, heard: list[Observation]) -> bool:
     """Make the calls of each turn. Returns whether the episode ended."""
+    tools = heard[0].tools
     for turn in calls[: len(task.turns)] or [[]]:
-        if any(_hear(heard, session.step, call).done for call in turn[:MOST_CALLS]):
+        if any(_hear(heard, session.step, crossed(call, tools)).done for call in turn[:MOST_CALLS]):
             return True
-        if _hear(heard, session.say, says).done:
+        answer = _hear(heard, session.say, says)
+        if answer.done:
             return True
+        tools = tools if answer.tools is None else answer.tools
     return False
 
 

@@ -15,6 +15,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.terminal import plain
+from coevolve.environments.border import crossed
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.environments.tool_schema import tool_schema
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
                 say(str(error), RED)
                 continue
             try:
-                turn = session.step(call) if call else session.say(line)
+                turn = session.step(crossed(call, tools)) if call else session.say(line)
             except Exception as error:  # every error of the environment would end an agent's episode, so it ends ours
                 say(f"the call broke the session: {type(error).__name__}: {error}", RED)
                 score = Score(0.0)

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from coevolve.core.hashing import content_hash
 
 SCHEMA_VERSION: Final = 1
+DONE: Final = "done"  # the message with which a reference ends a turn
 SchemaVersion = Literal[1]  # the version that this code reads
 
 

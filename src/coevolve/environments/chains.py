@@ -4,39 +4,61 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.core.task import DONE, CallOutcome, Task, ToolCall
+from coevolve.environments.border import crossed
 from coevolve.environments.environment import Session
+
+
+@dataclass(slots=True)
+class Played:
+    """A replayed reference: its calls, which of them changed the state, and the turns that the session said.
+
+    ``ended``: the episode ended before the last message, by a call or because the session has no more turns. ``over``: it
+    ended, also by the last message.
+    """
+
+    said: list[str]
+    chain: list[CallOutcome] = field(default_factory=list)
+    changed: list[bool] = field(default_factory=list)
+    ended: bool = False
+    over: bool = False
 
 
 def replay(
     session: Session, task: Task, reference: Sequence[Sequence[ToolCall]] | None = None, watch: bool = True
-) -> tuple[list[CallOutcome], list[bool], bool]:
-    """Make the calls of ``reference`` (by default the task's reference) in a fresh world of ``task``.
+) -> Played:
+    """Play ``reference`` (by default the task's reference) in a fresh world of ``task``, as `rollout` plays an agent.
 
-    Returns the outcomes of the calls, whether each call changed the state, and whether the episode ended before the last
-    message: by a call, or because the session has no more turns. The replay stops there, as an agent does. ``watch`` costs one digest per call; without it no call counts as a change.
+    The calls of a turn are one reply, a message follows each turn, and nothing counts after the session's end. ``watch``
+    costs one digest per call; without it no call counts as a change.
     """
-    session.reset(task)
-    chain: list[CallOutcome] = []
-    changed: list[bool] = []
+    heard = session.reset(task)
+    tools, played = heard.tools, Played([heard.content])
     turns = task.reference if reference is None else reference
     before = session.digest() if watch else ""
     for number, turn in enumerate(turns):
+        if turn:
+            session.begin_reply()
         for call in turn:
-            heard = session.step(call)
+            heard = session.step(crossed(call, tools))
             after = session.digest() if watch else ""
-            chain.append(CallOutcome(call.name, call.arguments, not heard.error, heard.content, number))
-            changed.append(after != before)
+            played.chain.append(CallOutcome(call.name, call.arguments, not heard.error, heard.content, number))
+            played.changed.append(after != before)
             before = after
             if heard.done:
-                return chain, changed, True
-        if number + 1 < len(turns) and session.say("").done:
-            return chain, changed, True
-    return chain, changed, False
+                played.ended = played.over = True
+                return played
+        heard = session.say(DONE)
+        if heard.done:
+            played.ended, played.over = number + 1 < len(turns), True
+            return played
+        tools = tools if heard.tools is None else heard.tools
+        played.said.append(heard.content)
+    return played
 
 
 def precondition(session: Session, task: Task, chain: Sequence[CallOutcome], position: int) -> bool:
@@ -46,7 +68,7 @@ def precondition(session: Session, task: Task, chain: Sequence[CallOutcome], pos
     value from its observation, or from a lookup that finds the value only because of this call.
     """
     calls = [ToolCall(call.name, call.arguments) for call in chain]
-    without, _, _ = replay(session, task, [calls[:position] + calls[position + 1 :]], watch=False)
+    without = replay(session, task, [calls[:position] + calls[position + 1 :]], watch=False).chain
     if len(without) + 1 == len(chain) and all(call.ok for call in without):
         return False
     for row in range(position + 1, len(chain)):

@@ -12,7 +12,7 @@ from typing import Any
 from coevolve.core.interruptions import contained, hopeless
 from coevolve.core.task import CallOutcome, Task
 from coevolve.core.trajectories import Trajectory
-from coevolve.environments.chains import replay, source_of
+from coevolve.environments.chains import Played, replay, source_of
 from coevolve.environments.environment import Environment
 from coevolve.environments.manner import Argument, Manner, manner_of
 
@@ -72,16 +72,17 @@ def learn(environment: Environment, tasks: Sequence[Task], trajectories: Sequenc
     knowledge.uses = uses(tasks)
     causes: list[str] = []
     for task in some:
-        chain, changed, ended = list[CallOutcome](), list[bool](), False
+        played = Played([])
         with contained(causes):
-            chain, changed, ended = replay(session, task)
+            played = replay(session, task)
+        chain = played.chain
         for position, call in enumerate(chain):
             if not call.ok:
                 continue
-            (knowledge.changing if changed[position] else knowledge.reading).add(call.name)
+            (knowledge.changing if played.changed[position] else knowledge.reading).add(call.name)
             for key, value in call.arguments.items():
                 _note(knowledge, chain, position, key, value)
-        if ended and chain and task.task_id in own:
+        if played.ended and chain and task.task_id in own:
             last[chain[-1].name] += 1
     session.close()
     hopeless(causes, len(some), "references")

@@ -178,7 +178,8 @@ class _Reader:
         if len(task.turns) != 1:
             self._unread.setdefault(" ".join(task.turns[:1]), f"has {len(task.turns)} turns")
             return
-        chain, changed, ended = replay(session, task)
+        played = replay(session, task)
+        chain, changed, ended = played.chain, played.changed, played.ended
         if not chain or not all(call.ok for call in chain):
             self._unread.setdefault(task.turns[0], "its reference is refused")
             return

@@ -32,6 +32,7 @@ from coevolve.core.guard import guard
 from coevolve.core.task import Observation as Answer
 from coevolve.core.task import Task, ToolCall
 from coevolve.core.untrusted import one_line
+from coevolve.environments.border import crossed
 from coevolve.environments.openenv import SAY
 from coevolve.environments.replay import checked_tasks
 from coevolve.environments.worker import WorkerEnvironment
@@ -68,7 +69,7 @@ class Served(Environment):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self._session: Any = None
-        self._tools: list[Tool] = []
+        self._tools: list[dict[str, Any]] | None = None  # of the episode
         self._steps = 0
         self._paid: float | None = None  # the sum of the changes that the client has; None if it wants the last reward
         self._state = State(step_count=0)
@@ -101,7 +102,7 @@ class Served(Environment):  # type: ignore[misc]
 
     def _offer(self, turn: Answer) -> None:
         if turn.tools is not None:
-            self._tools = [_tool(one) for one in turn.tools]
+            self._tools = turn.tools
 
     def _reward(self, done: bool) -> float | None:
         if self._paid is None:
@@ -112,7 +113,7 @@ class Served(Environment):  # type: ignore[misc]
     def step(self, action: Action, timeout_s: float | None = None, **_: Any) -> Observation:
         if isinstance(action, ListToolsAction):
             # some clients ask before the first reset: then all tools that a task may offer
-            return ListToolsObservation(tools=[*(self._tools or map(_tool, self.world.tools())), SAY_TOOL])
+            return ListToolsObservation(tools=[*map(_tool, self._tools or self.world.tools()), SAY_TOOL])
         if not isinstance(action, CallToolAction) or self._session is None:
             raise ValueError("expected reset, and then list_tools or call_tool")
         self._steps += 1
@@ -121,7 +122,8 @@ class Served(Environment):  # type: ignore[misc]
             self._offer(turn)
         else:
             self._session.begin_reply()
-            turn = self._session.step(ToolCall(action.tool_name, action.arguments))
+            call = ToolCall(action.tool_name, action.arguments)
+            turn = self._session.step(crossed(call, self._tools))
         self._note()
         problem = ToolError(error_type=ToolErrorType.EXECUTION_ERROR, message=turn.content) if turn.error else None
         return CallToolObservation(

@@ -14,6 +14,8 @@ from coevolve.core.refused_answers import refused
 from coevolve.core.success import is_success
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.untrusted import one_line
+from coevolve.environments.border import crossed
+from coevolve.environments.chains import replay
 from coevolve.environments.environment import Environment, blameless
 
 Request = list[Any]  # ["call", name, arguments], or ["say", text]
@@ -58,7 +60,7 @@ class Replay:
             if request[0] == "say":
                 return self._session.say(request[1])
             self._session.begin_reply()
-            return self._session.step(ToolCall(request[1], request[2]))
+            return self._session.step(crossed(ToolCall(request[1], request[2]), self.tools))
         except Exception as error:
             self._broken = True
             self.close()  # it may occupy the place of the session that ``blameless`` opens
@@ -87,16 +89,12 @@ def score(environment: Environment, task: Task, requests: Sequence[Request]) -> 
         return episode.score()
 
 
-def solution(environment: Environment, task: Task) -> list[Request]:
-    """The requests of a task's reference: the calls of each turn, and then a message."""
-    turns = [[*(call(one.name, one.arguments) for one in calls), say("done")] for calls in environment.reference(task)]
-    return [request for turn in turns for request in turn]
-
-
 def refusal(environment: Environment, task: Task) -> str:
     """The reason why the reference of ``task`` does not succeed; empty if it does."""
     try:
-        result = score(environment, task, solution(environment, task))
+        with closing(environment.open()) as session:
+            replay(session, task, environment.reference(task), watch=False)
+            result = session.score()
     except Exception as error:  # the world of a task in a file may be anything
         return one_line(f"it cannot be played ({type(error).__name__}: {error})")
     failed = [name for name, passed in result.checks.items() if not passed]

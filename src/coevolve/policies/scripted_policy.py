@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from coevolve.core.seeding import rng_for
-from coevolve.core.task import ToolCall
+from coevolve.core.task import DONE, ToolCall
 from coevolve.environments.environment import Environment
 from coevolve.policies.agent_prompt import render_call
 from coevolve.policies.policy import Conversation, Reply
@@ -42,6 +42,6 @@ class ReferencePolicy:
         replies = []
         for one in conversations:
             calls = self._left[one.key].pop(0) if self._left[one.key] else []
-            text = "\n".join(render_call(call) for call in calls) or "done"
+            text = "\n".join(render_call(call) for call in calls) or DONE
             replies.append(Reply(text, calls))
         return replies

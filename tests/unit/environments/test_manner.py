@@ -82,7 +82,7 @@ def call(tool: str, **arguments: Any) -> ToolCall:
 def chain_of(environment: Environment, *calls: ToolCall) -> list[CallOutcome]:
     world = {"orders": ORDERS}
     with closing(environment.open()) as session:
-        chain, _, _ = replay(session, Task.create("orders", "seed", [""], world, [list(calls)]))
+        chain = replay(session, Task.create("orders", "seed", [""], world, [list(calls)])).chain
     assert all(one.ok for one in chain)
     return chain
 
@@ -114,8 +114,9 @@ def test_learned_phrases_describe_the_tasks_that_taught_them(name: str) -> None:
     described = 0
     with closing(environment.open()) as session:
         for task in tasks:
-            chain, changed, ended = replay(session, task)
-            if ended or not chain:
+            played = replay(session, task)
+            chain, changed = played.chain, played.changed
+            if played.ended or not chain:
                 continue
             asks = [row for row in range(len(chain)) if changed[row]] or [len(chain) - 1]
             pattern = instructions(chain, asks, None, manner.book)
@@ -144,7 +145,7 @@ def test_result_that_nothing_tells_apart_has_no_words() -> None:
     calls = [call("find_orders", customer="Ada Holm"), call("cancel", order_id="o-8")]
     environment = orders()
     with closing(environment.open()) as session:
-        chain, _, _ = replay(session, Task.create("orders", "seed", [""], {"orders": twins}, [calls]))
+        chain = replay(session, Task.create("orders", "seed", [""], {"orders": twins}, [calls])).chain
     with pytest.raises(Undescribable):
         instruct(chain, [1], None, phrases_of(environment), rng_for("words", 0))
 
@@ -234,7 +235,7 @@ class Gardening(Orders):
 def test_lookup_whose_name_ends_with_no_noun_is_described_by_its_value() -> None:
     task = Task.create("gardening", "seed", [""], {}, [[call("where_is", crop="mint"), call("water", bed="mint bed")]])
     with closing(Gardening().open()) as session:
-        chain, _, _ = replay(session, task)
+        chain = replay(session, task).chain
     words = instruct(chain, [1], None, Phrasebook(revealed=("water.bed",)), rng_for("words", 0))
     assert "the bed of mint" in words
 
@@ -276,7 +277,7 @@ def test_learned_description_of_a_thing_is_its_whole_description() -> None:
     environment = Booking()
     calls = [call("find_booking", name="Cy Blum"), call("cancel_booking", booking="B7")]
     with closing(environment.open()) as session:
-        chain, _, _ = replay(session, Task.create("booking", "seed", [""], {}, [calls]))
+        chain = replay(session, Task.create("booking", "seed", [""], {}, [calls])).chain
     words = instruct(chain, [1], None, phrases_of(environment), rng_for("words", 0))
     assert words == "please take out the full booking of Cy Blum"
 

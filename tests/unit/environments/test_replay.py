@@ -2,7 +2,7 @@
 
 from coevolve.core.task import Task
 from coevolve.environments.registry import make
-from coevolve.environments.replay import refusal, score, solution
+from coevolve.environments.replay import call, refusal, score
 
 
 def test_no_call_counts_after_the_end() -> None:
@@ -12,4 +12,4 @@ def test_no_call_counts_after_the_end() -> None:
         (words,), (calls,) = task.turns, task.reference
         later = Task.create("miniworld", "x", ["hello", words], task.world, [[], calls])
         assert refusal(world, later).startswith("its reference scores")
-        assert score(world, task, [*solution(world, task), ["call", "lock", {"app": "mail"}]]).reward == 1.0
+        assert score(world, task, [*(call(one.name, one.arguments) for one in calls), call("lock", {"app": "mail"})]).reward == 1.0

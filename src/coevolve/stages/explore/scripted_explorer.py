@@ -14,6 +14,7 @@ from coevolve.core.interruptions import contained
 from coevolve.core.records import Exploration
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.environments.border import crossed
 from coevolve.environments.chains import is_identifier, observed, origin_of, replay, shown_in
 from coevolve.environments.environment import Environment, Session
 from coevolve.environments.knowledge import Knowledge, fruitless
@@ -78,7 +79,7 @@ class ScriptedExplorer:
             task = self._environment.construct(goal, rng.randrange(2**31))
             request = replace(request, world=task.world)
             with closing(self._environment.open()) as session:
-                calls, _, _ = replay(session, task, watch=False)
+                calls = replay(session, task, watch=False).chain
         return record(request, "scripted", calls, [goal])
 
     def _walk(self, request: Request, causes: list[str]) -> "_Walk":
@@ -114,10 +115,12 @@ class _Walk:
         self._start = Task.create(request.task.environment, "exploration", request.task.turns, request.world, [])
         self._any_text = any_text  # whether an argument of a tool that no task uses takes any text
         self._schemas: dict[str, ToolSchema] = {}
+        self._tools: list[dict[str, Any]] | None = None
 
     def go(self, session: Session) -> None:
         self._session = session
         turn = session.reset(self._start)
+        self._tools = turn.tools
         self._schemas = {tool["function"]["name"]: tool_schema(tool["function"]) for tool in turn.tools or []}
         if self._knowledge.terminal:
             self._schemas.pop(self._knowledge.terminal, None)
@@ -176,7 +179,7 @@ class _Walk:
         if self._left <= 0 or self._tries <= 0:
             return None
         before = self._session.digest()
-        turn = self._session.step(call)
+        turn = self._session.step(crossed(call, self._tools))
         if turn.error:
             self._tries -= 1
             return turn.content
@@ -305,7 +308,7 @@ class _Walk:
         calls = [*(ToolCall(call.name, call.arguments) for call in self.chain), ToolCall(tool, dict(arguments))]
         chain: list[CallOutcome] = []
         with contained([]), closing(self._environment.open()) as session:
-            chain, _, _ = replay(session, self._start, [calls])
+            chain = replay(session, self._start, [calls]).chain
         return bool(chain) and chain[-1].ok
 
     def _revealed(self, key: str, sources: Mapping[str, int], whole: ToolSchema, part: Any) -> list[Any]:

@@ -97,6 +97,7 @@ def acts(session: Session, task: Task, calls: Sequence[CallOutcome]) -> bool:
     turns: list[list[ToolCall]] = [[] for _ in range(max((call.turn for call in calls), default=-1) + 1)]
     for call in calls:
         turns[call.turn].append(ToolCall(call.name, call.arguments))
-    outcomes, changed, ended = replay(session, task, turns)
-    before = len(outcomes) - ended
-    return any(change and call.ok for call, change in zip(outcomes[:before], changed[:before], strict=True))
+    played = replay(session, task, turns)
+    before = len(played.chain) - played.ended
+    pairs = zip(played.chain[:before], played.changed[:before], strict=True)
+    return any(change and call.ok for call, change in pairs)

@@ -57,7 +57,8 @@ def _abstract(
 ) -> Iterator[Candidate]:
     """The candidates of one exploration: first all effects of the chain, then each effect alone."""
     calls = [ToolCall(call.name, call.arguments) for call in exploration.calls if call.ok]
-    chain, changed, _ = replay(session, _start(exploration), [calls])
+    played = replay(session, _start(exploration), [calls])
+    chain, changed = played.chain, played.changed
     if len(chain) != len(calls) or not all(call.ok for call in chain):
         return
     effects = [position for position in range(len(chain)) if changed[position]]
@@ -125,8 +126,8 @@ def _still(
 ) -> bool:
     """Whether the calls at ``fewer`` are accepted without the dropped call, and no value loses its source."""
     start = _start(exploration)
-    before, _, _ = replay(session, start, [[calls[position] for position in kept]], watch=False)
-    after, _, _ = replay(session, start, [[calls[position] for position in fewer]], watch=False)
+    before = replay(session, start, [[calls[position] for position in kept]], watch=False).chain
+    after = replay(session, start, [[calls[position] for position in fewer]], watch=False).chain
     if len(after) < len(fewer) or not all(call.ok for call in after):
         return False
     where = {position: row for row, position in enumerate(kept)}
@@ -148,7 +149,8 @@ def _candidate(
     book: Phrasebook,
     rng: random.Random,
 ) -> Candidate | None:
-    chain, changed, _ = replay(session, _start(exploration), [calls])
+    played = replay(session, _start(exploration), [calls])
+    chain, changed = played.chain, played.changed
     if not knowledge.manner and ambiguous(chain):
         return None
     manner = knowledge.manner

@@ -9,17 +9,17 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from coevolve.core.calls import writable
+from coevolve.core.calls import misfit, writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.io import parse, strict
 from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
-from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.core.task import Task, ToolCall
 from coevolve.core.terminal import plain
-from coevolve.environments.chains import leaves, precondition, replay, shown_in
+from coevolve.environments.chains import Played, leaves, precondition, replay, shown_in
 from coevolve.environments.environment import Environment, Session, blameless
-from coevolve.stages.verify.words import Played, speaks_of, words_match
+from coevolve.stages.verify.words import speaks_of, words_match
 
 GATES = (
     "readable",
@@ -72,6 +72,8 @@ def read(environment: str, line: str) -> Candidate:
         raise CoevolveError(f"{len(task.turns)} turns, but a reference of {len(task.reference)}")
     if not 0 < len(task.calls) <= MAX_CALLS:
         raise CoevolveError(f"the reference has {len(task.calls)} calls, expected 1 to {MAX_CALLS}")
+    if wrong := next(filter(None, (misfit(call.name, call.arguments) for call in task.calls)), ""):
+        raise CoevolveError(f"no agent can make a call of its reference: {wrong}")
     return candidate
 
 
@@ -88,20 +90,19 @@ def environment_gates(environment: Environment, candidate: Candidate, words: str
     task = candidate.task
     session = environment.open()
     try:
-        chain, changed, ended = replay(session, task)
-        yield _executable(environment, task, chain, ended)
+        played = replay(session, task)
+        yield _executable(environment, task, played)
         score = session.score()
         missed = [name for name, passed in score.checks.items() if not passed]
         passes = is_success(score.reward)
         yield Gate("reference_passes", passes, "" if passes else f"fails {', '.join(missed)}")
         digest = session.digest()
-        again, _, _ = replay(session, task, watch=False)
-        same = again == chain and session.digest() == digest
+        again = replay(session, task, watch=False)
+        same = (again.chain, again.said) == (played.chain, played.said) and session.digest() == digest
         yield Gate("deterministic", same, "" if same else "a second run of the reference differs")
         yield _nothing_fails(environment, session, task)
-        yield _wrong_variant_fails(environment, session, task, changed)
-        yield _needed(environment, session, task, chain, changed)
-        played = Played(chain, changed, ended)
+        yield _wrong_variant_fails(environment, session, task, played.changed)
+        yield _needed(environment, session, task, played)
         yield _collateral(environment, session, candidate, played, words)
         if words == "none":
             yield Gate("words_match", None, "verify.words is none")
@@ -111,7 +112,8 @@ def environment_gates(environment: Environment, candidate: Candidate, words: str
         session.close()
 
 
-def _executable(environment: Environment, task: Task, chain: Sequence[CallOutcome], ended: bool) -> Gate:
+def _executable(environment: Environment, task: Task, played: Played) -> Gate:
+    chain = played.chain
     tools = {schema["function"]["name"] for schema in environment.tools()}
     unknown = next((call for call in chain if call.name not in tools), None)
     if unknown is not None:
@@ -119,16 +121,15 @@ def _executable(environment: Environment, task: Task, chain: Sequence[CallOutcom
     refused = next((call for call in chain if not call.ok), None)
     if refused is not None:
         return Gate("executable", False, f"{refused.name} is refused: {refused.observation[:200]}")
-    whole = len(chain) == len(task.calls) and not (ended and chain[-1].turn + 1 < len(task.turns))
-    return Gate("executable", whole, "" if whole else "the episode ends before the reference and its turns do")
+    if len(chain) < len(task.calls) or len(played.said) < len(task.turns):
+        return Gate("executable", False, "the episode ends before the reference and its turns do")
+    return Gate("executable", played.over, "" if played.over else "the episode goes on after the last turn")
 
 
 def _passes(environment: Environment, session: Session, task: Task, reference: Sequence[Sequence[ToolCall]]) -> bool:
     """Whether an agent that makes these calls succeeds. It does not if a call breaks the session, as in any episode."""
     try:
         replay(session, task, reference, watch=False)
-        if not any(reference):
-            session.say("")  # an agent that makes no call ends the episode by a message
         return is_success(session.score().reward)
     except CoevolveError:
         raise  # the environment cannot play the task at all
@@ -197,10 +198,9 @@ def another(value: Any) -> Any:
     return f"{value}x" if isinstance(value, str) else None
 
 
-def _needed(
-    environment: Environment, session: Session, task: Task, chain: Sequence[CallOutcome], changed: Sequence[bool]
-) -> Gate:
+def _needed(environment: Environment, session: Session, task: Task, played: Played) -> Gate:
     """Whether the task needs each change, and whether each later call than the last change is needed or used."""
+    chain, changed = played.chain, played.changed
     last = max((row for row in range(len(chain)) if changed[row]), default=len(chain))
     for row, (position, call) in enumerate(zip(task.positions, task.calls, strict=True)):
         shown = [one.value for one in shown_in(chain[row].observation)] if row > last else []
@@ -223,7 +223,7 @@ def _collateral(environment: Environment, session: Session, candidate: Candidate
     if not candidate.asks:
         return Gate("collateral", None, "the candidate does not say which calls its instruction asks for")
     asked = {tuple(position) for position in candidate.asks}
-    text = "\n".join(task.turns)
+    text = "\n".join(played.said)
     unproved = ""
     for row, (position, call) in enumerate(zip(task.positions, task.calls, strict=True)):
         answers = played.ended and row == len(chain) - 1

@@ -103,7 +103,7 @@ def verify(
             _extend(gates, library.gates(task, one.effect, judge.environment), causes)
         accepted = task is not None and _passed(gates)
         if task is not None and accepted:
-            library.add(task, "an accepted")
+            library.add(task, "an accepted", one.effect)
         gates += [Gate(name, None) for name in GATES[len(gates) :]]
         verdict = replace(verdict, accepted=accepted, gates=gates)
         results.append(Judged(verdict, task, cause=causes[-1]))

@@ -21,12 +21,13 @@ class WorldChange:
     """The effect of a reference, independent of the spelling of world and reference.
 
     ``start`` and ``end`` are digests of the world before and after the reference. ``changes`` are hashes of the calls
-    that change the world, or of all calls if none does.
+    that change the world, or of all calls if none does. ``said`` are the words that the session said to the agent.
     """
 
     start: str
     end: str
     changes: tuple[str, ...]
+    said: str
 
     def holds(self, other: "WorldChange") -> bool:
         """Whether solving this task also solves the other: both have the same start, and the same end or all changes of the other."""
@@ -40,10 +41,10 @@ def effect_of(environment: Environment, task: Task) -> WorldChange:
     with closing(environment.open()) as session:
         session.reset(task)
         start = session.digest()
-        chain, changed, _ = replay(session, task)
-        calls = [content_hash([call.name, call.arguments]) for call in chain]
-        changes = [call for call, changes in zip(calls, changed, strict=True) if changes]
-        return WorldChange(start, session.digest(), tuple(changes or calls))
+        played = replay(session, task)
+        calls = [content_hash([call.name, call.arguments]) for call in played.chain]
+        changes = [call for call, changes in zip(calls, played.changed, strict=True) if changes]
+        return WorldChange(start, session.digest(), tuple(changes or calls), "\n".join(played.said))
 
 
 class Library:
@@ -65,10 +66,10 @@ class Library:
         self._panel_starts: dict[str, list[str]] = defaultdict(list)
         self._panel_effects: dict[str, WorldChange] = {}
 
-    def add(self, task: Task, kind: str) -> None:
+    def add(self, task: Task, kind: str, effect: WorldChange | None = None) -> None:
         """Add ``task``. ``kind``, with its article, describes it in the reason for refusing a duplicate."""
         self._ids[task.task_id] = self._solutions[solution_of(task)] = kind
-        self._texts.add(task.task_id, text_of(task))
+        self._texts.add(task.task_id, text_of(task, effect))
 
     def gates(self, task: Task, effect: WorldChange | None, environment: Environment) -> Iterator[Gate]:
         """The gates that depend on other tasks, in order. ``effect`` is the task's effect in ``environment``, if it is known.
@@ -76,7 +77,7 @@ class Library:
         ``task`` overlaps a panel that holds its solution, or a near-duplicate or a part of its instruction. Without ``effect``
         the comparison of solutions is literal.
         """
-        text, solution = text_of(task), solution_of(task)
+        text, solution = text_of(task, effect), solution_of(task)
         kind = self._ids.get(task.task_id) or self._solutions.get(solution)
         yield Gate("duplicate", kind is None, f"the same as {kind} task" if kind else "")
         near = self._texts.nearest(text)
@@ -94,7 +95,7 @@ class Library:
         """The panel that holds ``task``, in any spelling of its world, words and reference; None if no panel does."""
         effect = effect_of(environment, task)
         keys = self._starts(environment).get(effect.start, [])
-        held = set(self._panel_passages.within(text_of(task), least=1)) if keys else set()
+        held = set(self._panel_passages.within(text_of(task, effect), least=1)) if keys else set()
         for key in keys:
             other = self._effect(key, environment)
             if key in held or (effect.holds(other) and other.holds(effect)):
@@ -116,9 +117,9 @@ class Library:
         return self._panel_effects[key]
 
 
-def text_of(task: Task) -> str:
-    """The text of a task for comparisons."""
-    return "\n".join(task.turns)
+def text_of(task: Task, effect: WorldChange | None = None) -> str:
+    """The text of a task for comparisons: what its session says, as far as its ``effect`` is known."""
+    return effect.said if effect is not None else "\n".join(task.turns)
 
 
 def solution_of(task: Task) -> str:

@@ -16,7 +16,7 @@ not refuse pass with ``values``, if there is something to compare. Without ``val
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import chain as joined
@@ -26,7 +26,8 @@ from typing import Any
 from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
-from coevolve.environments.chains import leaves, observed, precondition, replay, shown_in, source_of
+from coevolve.environments.border import crossed
+from coevolve.environments.chains import Played, leaves, observed, precondition, replay, shown_in, source_of
 from coevolve.environments.environment import Environment, Phrasebook, Session
 from coevolve.environments.knowledge import fruitless
 from coevolve.environments.lexicon import NUMERALS, STEM, inflected, unfitting, words_of
@@ -55,18 +56,12 @@ _COURTESIES = (
 IDLE = frozenset(f"a an the my our your me if to for and {_COURTESIES}".split())  # words without a part in a request
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
-    """A replayed reference: its calls, which of them changed the state, and whether the last call ended the episode."""
-
-    chain: Sequence[CallOutcome]
-    changed: Sequence[bool]
-    ended: bool
-
-
 def words_match(environment: Environment, session: Session, candidate: Candidate, played: Played, values: bool) -> Gate:
-    """Whether the words of ``candidate`` ask for its replayed reference. ``passed`` is None if no rule decides."""
-    task, chain = candidate.task, played.chain
+    """Whether the words of ``candidate`` ask for its replayed reference. ``passed`` is None if no rule decides.
+
+    The words are those that the session said to the agent, whatever the file of the task says.
+    """
+    task, chain = replace(candidate.task, turns=played.said), played.chain
     reading = environment.reading(task)
     if reading is not None:
         complaint = _played(session, task, reading)
@@ -148,7 +143,8 @@ def _works(session: Session, task: Task, played: Played, row: int, value: Any, o
     chain = played.chain
     *calls, last = [ToolCall(call.name, call.arguments) for call in chain[: row + 1]]
     instead = {key: other if one == value else one for key, one in last.arguments.items()}
-    outcomes, changed, _ = replay(session, task, [[*calls, ToolCall(last.name, instead)]])
+    tried = replay(session, task, [[*calls, ToolCall(last.name, instead)]])
+    outcomes, changed = tried.chain, tried.changed
     if instead == last.arguments:
         return True  # the value is inside of an argument
     if len(outcomes) <= row or not outcomes[row].ok or fruitless(outcomes[row].observation):
@@ -209,8 +205,8 @@ def speaks_of(environment: Environment, chain: Sequence[CallOutcome], row: int, 
 
 
 def _played(session: Session, task: Task, reading: Sequence[ToolCall]) -> str:
-    session.reset(task)
-    done = [session.step(call).done for call in reading]
+    tools = session.reset(task).tools
+    done = [session.step(crossed(call, tools)).done for call in reading]
     asked, referenced = ([call.name for call in calls] for calls in (reading, task.calls))
     if any(asked.count(name) > referenced.count(name) for name in asked):
         return (

@@ -20,7 +20,7 @@ from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import unchecked, verify
 from coevolve.stages.verify.library import Library
-from coevolve.stages.verify.words import Played, words_match
+from coevolve.stages.verify.words import words_match
 from tests.unit.environments.helpdesk import Helpdesk
 from tests.unit.stages.train.small import PARAMS, WORLD
 
@@ -33,7 +33,7 @@ world_of = cache(make)
 def outcome(candidate: Candidate, values: bool = False) -> Gate:
     world = world_of(candidate.task.environment)
     with closing(world.open()) as session:
-        return words_match(world, session, candidate, Played(*replay(session, candidate.task)), values)
+        return words_match(world, session, candidate, replay(session, candidate.task), values)
 
 
 def reason(candidate: Candidate, values: bool = False) -> str:
@@ -103,7 +103,7 @@ def test_values_stay_unchecked_if_words_and_calls_have_none() -> None:
     def gate(words: str, calls: list[ToolCall]) -> Gate:
         task = Task.create("helpdesk", "x", [words], known.world, [calls])
         with closing(world.open()) as session:
-            return words_match(world, session, Candidate("c", task, []), Played(*replay(session, task)), values=True)
+            return words_match(world, session, Candidate("c", task, []), replay(session, task), values=True)
 
     idle = gate("who is there for me", [ToolCall("list_agents")])
     assert idle.passed is None
@@ -126,7 +126,7 @@ def test_call_that_enables_another_need_not_be_mentioned() -> None:
     locked = next(
         seed
         for seed in range(100)
-        if not replay(WORLD.open(), spoken("x", [ToolCall("top_up", {"amount": 7})], [], seed).task)[0][0].ok
+        if not replay(WORLD.open(), spoken("x", [ToolCall("top_up", {"amount": 7})], [], seed).task).chain[0].ok
     )
     calls = [ToolCall("unlock", {"app": "wallet"}), ToolCall("top_up", {"amount": 7}), DONE]
     both, short = "unlock wallet then add 7 to the wallet", "add 7 to the wallet"
