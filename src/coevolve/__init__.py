@@ -22,6 +22,7 @@ __all__ = [
     "read_run",
     "register",
     "signals",
+    "trl_environment",
     "verify",
 ]
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from coevolve.core.task import Task, ToolCall
     from coevolve.core.trajectories import Trajectory
     from coevolve.environments.registry import register
+    from coevolve.environments.trl_environment import trl_environment
     from coevolve.lineage.finished_run import FinishedRun, read_run
     from coevolve.rollouts.find_weaknesses import signals
     from coevolve.rollouts.grown_tasks import Grown, grow
@@ -50,6 +52,7 @@ else:  # only names that are listed, for type checkers
         "read_run": ".lineage.finished_run",
         "register": ".environments.registry",
         "signals": ".rollouts.find_weaknesses",
+        "trl_environment": ".environments.trl_environment",
         "verify": ".stages.verify.candidates",
     }
 

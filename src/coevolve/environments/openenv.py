@@ -38,6 +38,11 @@ FRAME = 16.0  # most MiB of a server's message
 LARGEST = 1e9  # largest reward
 ABSENT = (404, 405, 410, 426, 501)  # answers of a server that lacks a path; 426 from one that speaks WebSocket alone
 SAY = "say"
+SAY_TOOL = {
+    "name": SAY,
+    "description": "Say something to the user, as when a request is done: brings the next request, or the end",
+    "parameters": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+}
 FULL = "CAPACITY_REACHED"  # the protocol's code for a server without a free session
 REFUSAL = "Server error: "  # begins the client's error for an answer that is an error
 

@@ -33,7 +33,7 @@ from coevolve.core.task import Observation as Answer
 from coevolve.core.task import Task, ToolCall
 from coevolve.core.untrusted import one_line
 from coevolve.environments.border import crossed
-from coevolve.environments.openenv import SAY
+from coevolve.environments.openenv import SAY, SAY_TOOL
 from coevolve.environments.replay import checked_tasks
 from coevolve.environments.worker import WorkerEnvironment
 
@@ -41,12 +41,6 @@ SPLIT = "tasks"  # the split of the tasks of a file
 REWARDS = ("last", "change")
 EVERYWHERE = ("0.0.0.0", "::")  # with such a --host, the server cannot know its own names
 IDLE = 1800.0  # seconds after which another client may take an unused session
-
-SAY_TOOL = Tool(
-    name=SAY,
-    description="Say something to the user, as when a request is done: brings the next request, or the end",
-    input_schema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
-)
 
 
 class Text(Observation):  # type: ignore[misc]
@@ -113,7 +107,8 @@ class Served(Environment):  # type: ignore[misc]
     def step(self, action: Action, timeout_s: float | None = None, **_: Any) -> Observation:
         if isinstance(action, ListToolsAction):
             # some clients ask before the first reset: then all tools that a task may offer
-            return ListToolsObservation(tools=[*map(_tool, self._tools or self.world.tools()), SAY_TOOL])
+            tools = [*(self._tools or self.world.tools()), {"function": SAY_TOOL}]
+            return ListToolsObservation(tools=[*map(_tool, tools)])
         if not isinstance(action, CallToolAction) or self._session is None:
             raise ValueError("expected reset, and then list_tools or call_tool")
         self._steps += 1

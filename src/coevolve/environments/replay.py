@@ -102,6 +102,20 @@ def refusal(environment: Environment, task: Task) -> str:
     return "" if is_success(result.reward) else one_line(f"its reference scores {result.reward:g}{checks}")
 
 
+def shared_tools(environment: Environment, tasks: Sequence[Task]) -> list[dict[str, Any]]:
+    """The functions that any of the ``tasks`` offers at its start, for trainers that show one list of tools for all tasks."""
+    tools: dict[str, dict[str, Any]] = {}
+    with closing(environment.open()) as session:
+        for task in tasks:
+            for function in (schema["function"] for schema in session.reset(task).tools or []):
+                if tools.setdefault(function["name"], function) != function:
+                    raise CoevolveError(
+                        f"{task.environment}: task {task.task_id} has another tool {function['name']} than earlier tasks, but "
+                        "the trainer shows one list of tools for all tasks; write tasks with other tools to another file"
+                    )
+    return list(tools.values())
+
+
 def checked_tasks(environment: Environment, name: str, path: Path) -> list[Task]:
     """The tasks of ``path``, if the environment ``name`` accepts all: each reference succeeds again."""
     tasks = read_tasks(path, name, least=1)

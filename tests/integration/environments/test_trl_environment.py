@@ -1,0 +1,61 @@
+"""TRL's own GRPOTrainer plays our tasks in one line: `environment_factory=coevolve.trl_environment(...)`."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import coevolve
+from coevolve.core.io import read_tasks
+from tests import ROOT
+from tests.integration.environments.test_served_tasks import GROWN
+
+
+def trained(folder: Path, **data: Any) -> list[dict[str, Any]]:
+    """The rollouts of a step of GRPO with the committed small model, as TRL logs them."""
+    from transformers import AutoTokenizer
+    from trl import GRPOConfig, GRPOTrainer
+    from trl.chat_template_utils import qwen3_template
+
+    tokenizer = AutoTokenizer.from_pretrained(ROOT / "policies/base")
+    tokenizer.response_template = qwen3_template  # this model also writes calls as JSON in <tool_call> tags
+    settings = GRPOConfig(
+        output_dir=str(folder),
+        use_cpu=True,
+        bf16=False,
+        report_to="none",
+        max_steps=1,
+        num_generations=2,
+        per_device_train_batch_size=4,
+        max_completion_length=64,
+        max_tool_calling_iterations=3,
+        log_completions=True,
+        logging_steps=1,
+        save_strategy="no",
+        disable_tqdm=True,
+    )
+    trainer = GRPOTrainer(model=str(ROOT / "policies/base"), processing_class=tokenizer, args=settings, **data)
+    trainer.train()
+    (log,) = (folder / "completions").glob("*.parquet")
+    return pq.read_table(log).to_pylist()  # type: ignore[no-any-return]
+
+
+def called(rollouts: list[dict[str, Any]]) -> list[str]:
+    """The answers to calls of tools that exist."""
+    answers = [message["content"] for one in rollouts for message in one["completion"] if message["role"] == "tool"]
+    return [answer for answer in answers if "not found" not in answer]
+
+
+@pytest.mark.parametrize("dataset", [True, False])
+def test_trainer_plays_our_tasks_with_our_tools_and_our_reward(dataset: bool, tmp_path: Path) -> None:
+    world = coevolve.trl_environment("miniworld", tasks=GROWN, num_generations=2)
+    data = {"train_dataset": world.train_dataset()} if dataset else {}
+    rollouts = trained(tmp_path, environment_factory=world, **data)
+    requests = {task.turns[0] for task in read_tasks(GROWN)}
+    prompts = [one["prompt"][-1]["content"] for one in rollouts]
+    assert len(prompts) == 4 and set(prompts) <= requests
+    assert prompts[0] == prompts[1] != prompts[2] == prompts[3], "the rollouts of a group play one task"
+    assert called(rollouts)
+    rewards = [one["miniworld"] for one in rollouts]
+    assert all(0.0 <= reward <= 1.0 for reward in rewards) and max(rewards) > 0.0
