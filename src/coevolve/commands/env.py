@@ -49,9 +49,15 @@ reference first, and serves nothing if the environment does not accept a task. /
 The reward comes with the last answer. A client that adds up the rewards of all steps, such as verifiers, sends
 `rewards: change` with `reset`: then the sum is the score at any time, also if a limit of turns ends the episode.
 
+`--protocol ors` serves the same tasks to ORS clients, such as TRL's OpenRewardSpec, as the split `train`. Each answer has the
+score so far as its reward.
+
   coevolve env serve miniworld
   coevolve env serve miniworld --tasks grown/tasks.jsonl
+  coevolve env serve miniworld --tasks grown/tasks.jsonl --protocol ors
 """
+
+SERVERS = {"openenv": "coevolve.environments.openenv_server", "ors": "coevolve.environments.ors_server"}
 
 
 ACTIONS = {
@@ -61,7 +67,7 @@ ACTIONS = {
     "phrases": "print a phrasebook, learned from the training tasks, for you to edit",
     "show": "print the splits, fingerprint and tools of an environment",
     "check": "check whether an environment keeps the contract and is fit for training",
-    "serve": "serve an environment to OpenEnv clients until Ctrl-C",
+    "serve": "serve an environment to OpenEnv or ORS clients until Ctrl-C",
 }
 
 
@@ -83,6 +89,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--fail-on", choices=("fail", "warn", "advisory"), default="fail", help=least)
     add = parsers["serve"].add_argument
     add("--tasks", **FILE, help="serve the tasks of this file, such as accepted.jsonl, as the split `tasks`")
+    add("--protocol", choices=sorted(SERVERS), default="openenv", help="the protocol of the clients")
     add("--host", default="127.0.0.1", help="the interface to listen on")
     add("--port", type=port, default=8000, help="the port to listen on")
     add("--sessions", type=count, default=64, metavar="N", help="sessions at the same time")
@@ -204,10 +211,15 @@ def _check(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace) -> int:
     name = make(args.name).name
     if not HOSTED.installed():
-        raise CoevolveError("serving needs OpenEnv's packages; run `coevolve env install openenv`")
+        raise CoevolveError("serving needs packages of OpenEnv and ORS; run `coevolve env install openenv`")
     interpreter = str(HOSTED.python)
-    command = [interpreter, "-m", "coevolve.environments.openenv_server", name, args.name, sys.executable]
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "COEVOLVE_CACHE": str(cache())}
+    command = [interpreter, "-m", SERVERS[args.protocol], name, args.name, sys.executable]
+    environment = {
+        "OPENREWARD_LOG_LEVEL": "ERROR",
+        **os.environ,
+        "PYTHONPATH": str(SOURCE),
+        "COEVOLVE_CACHE": str(cache()),
+    }
     # replaces this process, so that a signal to it ends the server
     command += [args.host, str(args.port), str(args.sessions), *([str(args.tasks)] if args.tasks else [])]
     os.execve(interpreter, command, environment)

@@ -1,16 +1,12 @@
 """Any environment of coevolve as an OpenEnv server: `coevolve env serve NAME`. Runs in the Python that has OpenEnv.
 
-The environment itself runs in workers with coevolve's Python, so the two may have different packages. A client uses MCP style:
-it lists tools and calls them. The tool ``say`` sends a message without a call, which brings the user's next turn or ends the
+A client uses MCP style: it lists tools and calls them. The tool ``say`` sends a message without a call, which brings the user's next turn or ends the
 episode. The last answer has the reward, and so has the state at any time. A client that adds up the rewards of all steps asks
 for changes in ``reset``: then each answer has the change of the score, and the sum is the score even if no end is reached.
 """
 
-import re
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from openenv.core.env_server.http_server import create_fastapi_app
@@ -34,12 +30,11 @@ from coevolve.core.task import Task, ToolCall
 from coevolve.core.untrusted import one_line
 from coevolve.environments.border import crossed
 from coevolve.environments.openenv import SAY, SAY_TOOL
-from coevolve.environments.replay import checked_tasks
+from coevolve.environments.serving import Offer, serve
 from coevolve.environments.worker import WorkerEnvironment
 
 SPLIT = "tasks"  # the split of the tasks of a file
 REWARDS = ("last", "change")
-EVERYWHERE = ("0.0.0.0", "::")  # with such a --host, the server cannot know its own names
 IDLE = 1800.0  # seconds after which another client may take an unused session
 
 
@@ -189,48 +184,22 @@ async def refused(request: Any, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": one_line(str(error))}, 400)
 
 
-def own_pages(app: Any, bound: str) -> Any:
-    """``app`` for programs and its own pages only. A browser may show pages of other sites, whose names may lead here too."""
-
-    async def answer(scope: Any, receive: Any, send: Any) -> None:
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope.get("headers", ())}
-        host, origin = headers.get("host", ""), headers.get("origin")
-        named = re.sub(r":\d+$", "", host) in {bound, f"[{bound}]", "127.0.0.1", "localhost", "[::1]"}
-        foreign = origin is not None and origin.partition("://")[2] != host
-        if scope["type"] != "lifespan" and (foreign or not (named or bound in EVERYWHERE)):
-            await JSONResponse({"detail": "the request comes from a page of another site"}, 403)(scope, receive, send)
-        else:
-            await app(scope, receive, send)
-
-    return answer
-
-
-def main() -> None:
-    import uvicorn
-
-    name, place, python, host, port, sessions, *file = sys.argv[1:]
-    world = WorkerEnvironment(name, f"={place}", python, 2, (int(sessions) + 1) // 2)
-    members: dict[str, Any] = {"world": world}
-    offered = ""
-    if file:
-        members |= {"file": Path(file[0]).name, "checked": checked_tasks(world, name, Path(file[0]))}
-        offered = f" (split {SPLIT}: {len(members['checked'])} tasks of {file[0]})"
-    print(f"serving {name}{offered} to OpenEnv clients on http://{host}:{port} until Ctrl-C", flush=True)
+def application(offer: Offer) -> Any:
+    """The server's web application."""
     app = create_fastapi_app(
-        type("Served", (Served,), members),
+        type("Served", (Served,), {"world": offer.world, "file": offer.file, "checked": offer.checked}),
         CallToolAction,
         CallToolObservation,
-        concurrency_config=ConcurrencyConfig(max_concurrent_envs=int(sessions), session_timeout=IDLE),
-        env_name=name,
+        concurrency_config=ConcurrencyConfig(max_concurrent_envs=offer.sessions, session_timeout=IDLE),
+        env_name=offer.world.name,
     )
     for mistake in (CoevolveError, ValueError):
         app.add_exception_handler(mistake, refused)
-    try:
-        uvicorn.run(own_pages(app, host), host=host, port=int(port), log_level="warning")
-    except KeyboardInterrupt:  # Ctrl-C and SIGTERM are the way to end a server
-        pass
-    finally:
-        world.close()
+    return app
+
+
+def main() -> None:
+    serve("OpenEnv", SPLIT, application)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
-"""TRL's own GRPOTrainer plays our tasks in one line: `environment_factory=coevolve.trl_environment(...)`."""
+"""TRL's own GRPOTrainer plays our tasks: in its process by `coevolve.trl_environment`, over HTTP by `OpenRewardSpec`."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,11 @@ import pytest
 
 import coevolve
 from coevolve.core.io import read_tasks
+from coevolve.environments.openenv import HOSTED
 from tests import ROOT
-from tests.integration.environments.test_served_tasks import GROWN
+from tests.integration.environments.test_openenv import running
+from tests.integration.environments.test_served_tasks import GROWN, SERVE, needs
+from tests.waiting import free_port
 
 
 def trained(folder: Path, **data: Any) -> list[dict[str, Any]]:
@@ -59,3 +64,43 @@ def test_trainer_plays_our_tasks_with_our_tools_and_our_reward(dataset: bool, tm
     assert called(rollouts)
     rewards = [one["miniworld"] for one in rollouts]
     assert all(0.0 <= reward <= 1.0 for reward in rewards) and max(rewards) > 0.0
+
+
+@needs
+def test_trainer_plays_our_ors_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TRL's OpenRewardSpec needs openreward, which the virtual environment of the server has."""
+    port, log = free_port(), tmp_path / "log"
+    command = [*SERVE, "miniworld", "--protocol", "ors", "--tasks", str(GROWN), "--port", str(port)]
+    with running(command, port, log):
+        url = os.environ["OPENENV_URL"]
+        for variable in ("OPENREWARD_API_URL", "OPENREWARD_SESSION_URL"):
+            monkeypatch.setenv(variable, url)
+        monkeypatch.setenv("OPENREWARD_DISABLE_UPDATE_CHECK", "1")
+        monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+        (packages,) = HOSTED.venv.glob("lib/python*/site-packages")
+        monkeypatch.setattr(sys, "path", [*sys.path, str(packages)])
+        from trl.experimental.openreward import OpenRewardSpec
+
+        spec = OpenRewardSpec(url)
+        tasks = read_tasks(GROWN)
+        assert spec.train_dataset["id"] == [task.task_id for task in tasks]
+        episode: Any = spec.environment_factory()
+        for index, task in enumerate(tasks):
+            assert episode.reset(task_index=index) == task.turns[0] and episode.reward is None
+            for call in task.calls:
+                getattr(episode, call.name)(**call.arguments)
+            assert episode.reward == 1.0
+        episode.reset(task_index=0)
+        assert episode.find_contact(name=7).startswith("error: ") and episode.reward < 1.0 and not episode.finished
+        assert episode.say("done") and episode.finished
+        assert episode.find_contact(name="Ada").startswith("Error: "), "the episode has ended"
+        rollouts = trained(
+            tmp_path,
+            train_dataset=spec.train_dataset,
+            environment_factory=spec.environment_factory,
+            reward_funcs=spec.reward_funcs,
+        )
+        episode._close()
+    assert {one["prompt"][-1]["content"] for one in rollouts} <= {task.turns[0] for task in tasks}
+    assert called(rollouts)
+    assert log.read_text().count("\n") == 2, "the server logs no more than where it is"
