@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from coevolve.core.numeric_options import whole
 from coevolve.core.paths import Paths
 from coevolve.core.scratch import once
 from coevolve.core.success import is_success
+from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
 from coevolve.core.untrusted import markdown
 from coevolve.environments.environment import Environment
@@ -27,6 +29,7 @@ from coevolve.lineage.run_export import preferences, supervised
 from coevolve.lineage.schemas import schemas
 from coevolve.policies.config import PolicySection
 from coevolve.rollout import Limits
+from coevolve.rollouts import rows_for_trainers
 from coevolve.stages.report.run_summary import SUMMARY, Summary, run_hash
 from coevolve.stages.report.tables import champion_line
 from coevolve.stages.schema import Params, load, plain, value
@@ -38,30 +41,37 @@ HELP = """
   coevolve export sft --tasks accepted.jsonl --environment sql --out sft    # references of these tasks, without a run
   coevolve export pairs --iteration 1 --out pairs    # preference pairs of a run that learns by dpo or sft
   coevolve export tasks --out tasks                  # the last dataset
-  coevolve export environment --tasks accepted.jsonl --environment sql --out hard-sql   # a package for verifiers
+  coevolve export tasks --for verifiers --tasks accepted.jsonl --environment sql --out hard-sql   # for another trainer
+  coevolve export tasks --for trl --rows train.jsonl --tasks grown/tasks.jsonl --environment train.py:MyEnv --out more
   coevolve export policy --out model                 # the run's champion: its success and its training data
   coevolve export policy --iteration 3 --out model   # policies/3
   coevolve export schemas --out schemas              # JSON schemas of all records and of params.yaml, without a run
 
 Run the command in a project after `dvc repro`. DIR must not exist. A card, README.md, describes each dataset or model.
 
-`environment` writes the tasks, a card, the environment's audit, and a Python package that the library `verifiers` loads by
-the name of DIR. The environment replays each reference first. Without --tasks, the tasks are those of the last dataset.
+`--for` writes the tasks for another trainer, after the environment has replayed each reference. docs/your-trainer.md has the two
+lines that train on them. `--for verifiers` writes a Python package with a card and the environment's audit. `--rows` names the
+dataset that you train on with TRL: the tasks then get its columns. Without --tasks, the tasks are those of the last dataset.
 
 `sft` and `pairs` write train.jsonl, which `datasets.load_dataset("json")` opens and TRL's SFTTrainer and DPOTrainer accept.
 Messages have OpenAI's format, with calls as objects in `tool_calls`. A line has `messages` and `tools`, or for a pair
 `prompt`, `chosen`, `rejected` and `tools`. `coevolve import` reads messages back.
 """
 
+Exporter = Callable[[argparse.Namespace, Environment, list[Task], str], str]
+RowWriter = Callable[[list[Task], Environment, str, Path], str]
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    kinds = ("sft", "pairs", "tasks", "environment", "policy", "schemas")
+    kinds = ("sft", "pairs", "tasks", "policy", "schemas")
     add("kind", choices=kinds, help="the data to write: see below")
     add("--out", required=True, **DIR, help="a new folder")
     add("--iteration", type=whole, metavar="T", help="dataset or policy T (default: the last dataset, the champion)")
     add("--successes", **SWITCH, help="with sft: write the agent's successful episodes, not the references")
-    add("--tasks", **FILE, help="with sft or environment: the tasks to write, such as accepted.jsonl")
+    add("--tasks", **FILE, help="with sft or --for: the tasks to write, such as accepted.jsonl")
+    add("--for", dest="trainer", choices=sorted(TRAINERS), help="with tasks: the trainer that will read them")
+    add("--rows", type=Path, metavar="DATASET", help="with --for trl: JSONL, Parquet or a folder of `datasets`")
     add("--environment", metavar="NAME", help="with --tasks: their environment (default: that of params.yaml)")
 
 
@@ -69,7 +79,9 @@ def run(args: argparse.Namespace) -> int:
     mistakes = {
         f"--out {args.out}: already exists; name a new folder, or remove it": args.out.exists(),
         "--successes: works only with sft": args.successes and args.kind != "sft",
-        "--tasks: works only with sft and environment": args.tasks and args.kind not in ("sft", "environment"),
+        "--tasks: works only with sft and --for": args.tasks and not (args.kind == "sft" or args.trainer),
+        "--for: works only with tasks": args.trainer and args.kind != "tasks",
+        "--rows: works only with --for trl": args.rows and args.trainer != "trl",
         "--tasks: names all tasks; remove --successes and --iteration": args.tasks
         and (args.successes or args.iteration is not None),
         "--environment: works only with --tasks": args.environment and not args.tasks,
@@ -101,8 +113,8 @@ def _dataset(args: argparse.Namespace) -> str:
         earlier = last - (args.successes or args.kind == "pairs")  # no iteration has trained on the last dataset
         t, run = earlier if args.iteration is None else args.iteration, run_hash(last)
     environment, file = make(name), args.tasks or Paths.tasks(t)
-    if args.kind == "environment":
-        return _environment(args.out, environment, name, file, run)
+    if args.trainer:
+        return TRAINERS[args.trainer](args, environment, checked_tasks(environment, environment.name, file), run)
     tasks = read_tasks(file, name, least=1)
     audit, data, rows = place(environment), "train.jsonl", list[dict[str, Any]]()
     if args.kind == "tasks":
@@ -132,9 +144,10 @@ def _dataset(args: argparse.Namespace) -> str:
     return f"{data}, {written}, and README.md"
 
 
-def _environment(out: Path, environment: Environment, name: str, file: Path, run: str) -> str:
-    """Write a package of tasks that the environment ``name`` accepts, with an audit of the environment."""
-    module, tasks, known = package_name(out), checked_tasks(environment, name, file), place(environment)
+def _verifiers(args: argparse.Namespace, environment: Environment, tasks: list[Task], run: str) -> str:
+    """Write a package of ``tasks``, with an audit of the environment."""
+    out, name = args.out, args.environment or environment.name
+    module, known = package_name(out), place(environment)
 
     def fill(folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -149,6 +162,36 @@ def _environment(out: Path, environment: Environment, name: str, file: Path, run
 
     once(out, fill)
     return f"{len(tasks)} tasks of {name} as the package {out.name}, audit.json and README.md"
+
+
+def _rows(write: RowWriter) -> Exporter:
+    """Writes rows by ``write``, for trainers that know no later turns of a user."""
+
+    def export(args: argparse.Namespace, environment: Environment, tasks: list[Task], run: str) -> str:
+        short = [task for task in tasks if len(task.turns) == 1]
+        if not short:
+            raise CoevolveError(
+                f"{args.trainer} knows no later turns of a user, and each task has several; use verifiers"
+            )
+        left = f"; {len(tasks) - len(short)} with several turns are left out" if len(short) < len(tasks) else ""
+        if args.rows:
+            if rows_for_trainers.write(short, args.rows, args.out) is None:
+                raise CoevolveError(
+                    f"{args.rows}: the worlds of the tasks have other keys than its columns; name the dataset that they grew from"
+                )
+            return f"{args.rows.name}, {len(short)} tasks in the columns of {args.rows}{left}"
+        written = write(short, environment, args.environment or environment.name, args.out)
+        return f"{written}, {len(short)} tasks of {environment.name}{left}"
+
+    return export
+
+
+TRAINERS: dict[str, Exporter] = {
+    "rllm": _rows(rows_for_trainers.rllm),
+    "trl": _rows(rows_for_trainers.trl),
+    "verifiers": _verifiers,
+    "verl": _rows(rows_for_trainers.verl),
+}
 
 
 def _edited(params: Params) -> str | None:

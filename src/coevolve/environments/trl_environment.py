@@ -97,7 +97,9 @@ def trl_environment(name: str, tasks: str | Path | None = None, num_generations:
     order, each ``num_generations`` times, which must be that of `GRPOConfig`. This works in one process.
     """
     environment = make(name)
-    chosen = checked_tasks(environment, name, Path(tasks)) if tasks is not None else environment.tasks("seed")
+    chosen = (
+        checked_tasks(environment, environment.name, Path(tasks)) if tasks is not None else environment.tasks("seed")
+    )
     members: dict[str, Any] = {
         "__doc__": f"{len(chosen)} tasks of {name} for TRL.",
         "_environment": environment,

@@ -1,5 +1,5 @@
-"""Tasks of coevolve as a taskset of verifiers 0.4. Runs in the Python that has verifiers; `coevolve export environment` writes
-the package that names the tasks.
+"""Tasks of coevolve as a taskset of verifiers 0.4. Runs in the Python that has verifiers. `coevolve export tasks --for verifiers`
+writes the package that names the tasks.
 
 An agent gets the tools of its task as native calls, from one MCP server for all rollouts. The rollout's state is the list of its
 requests: the server, the user's turns and the reward each follow that list in a session of their own, so a rollout scores as in
@@ -141,7 +141,7 @@ def _heard(record: dict[str, Any], requests: list[Request]) -> Observation:
 
 
 class CoevolveTaskset(vf.Taskset[CoevolveTask, vf.TasksetConfig]):  # type: ignore[misc]
-    """The tasks of ``FILE``, which a package of `coevolve export environment` sets."""
+    """The tasks of ``FILE``, which a package of `coevolve export tasks --for verifiers` sets."""
 
     FILE: ClassVar[Path]
 

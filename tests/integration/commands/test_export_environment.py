@@ -1,4 +1,4 @@
-"""`coevolve export environment` writes tasks as a verifiers package. A mistake is a one-line error."""
+"""`coevolve export tasks --for verifiers` writes tasks as a verifiers package. A mistake is a one-line error."""
 
 import json
 import shutil
@@ -32,7 +32,9 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*words: str, out: str = "new-shop") -> None:
-    assert export.run(parser(["export"]).parse_args(["export", "environment", *words, "--out", out])) == 0
+    assert (
+        export.run(parser(["export"]).parse_args(["export", "tasks", "--for", "verifiers", *words, "--out", out])) == 0
+    )
 
 
 def check() -> None:

@@ -1,0 +1,165 @@
+"""Tasks as rows of other trainers' datasets. `coevolve export tasks --for NAME` writes them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.errors import CoevolveError, first_line
+from coevolve.core.io import read_jsonl_objects, write_json, write_jsonl, write_text
+from coevolve.core.task import Task
+from coevolve.environments.environment import Environment
+from coevolve.environments.replay import shared_tools
+
+IDS = ("task_id", "id")  # columns that name a task: a new task gets a new name
+
+DATASET = """\
+[dataset]
+name = {name}
+instruction_field = "instruction"
+
+[verifier]
+import_path = "coevolve.rollouts.rllm_verifier:evaluate"
+"""
+
+
+def write(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:
+    """Write ``tasks`` to ``folder`` in the columns and the format of the dataset ``rows``, to which they can be appended.
+
+    ``rows`` is JSONL, Parquet or a folder that `datasets` saved. In `prompt`, the task's instruction replaces the last message.
+    The columns `task_id` and `id` hold the task's id, and each other column its value in the task's world. None if a task
+    cannot be such a row, because its world has other keys than the columns, or because it has several turns.
+    """
+    if rows.is_dir():
+        return _saved(tasks, rows, folder)
+    return _table(tasks, rows, folder) if rows.suffix == ".parquet" else _lines(tasks, rows, folder)
+
+
+def _lines(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:
+    columns: dict[str, Any] = {}
+    for _, row in read_jsonl_objects(rows):
+        columns = {**row, **columns}
+    new = _rows(tasks, columns)
+    if new is not None:
+        write_jsonl(folder / rows.name, new)
+    return None if new is None else folder / rows.name
+
+
+def _table(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(rows)
+        first = next(file.iter_batches(1), None)
+        columns = dict.fromkeys(file.schema_arrow.names) if first is None else first.to_pylist()[0]
+        new = _rows(tasks, columns)
+        if new is None:
+            return None
+        table = pa.Table.from_pylist(new, file.schema_arrow)
+    except (pa.ArrowException, OSError) as error:
+        raise CoevolveError(f"{rows}: the tasks do not fit this Parquet file ({first_line(error)})") from None
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, folder / rows.name)
+    return folder / rows.name
+
+
+def _saved(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:
+    from datasets import Dataset, DatasetDict, load_from_disk
+
+    try:
+        loaded: Any = load_from_disk(str(rows))
+    except (FileNotFoundError, ValueError) as error:
+        raise CoevolveError(f"{rows}: not a folder of `datasets` ({first_line(error)})") from None
+    known = loaded["train"] if isinstance(loaded, DatasetDict) else loaded
+    new = _rows(tasks, known[0] if len(known) else dict.fromkeys(known.column_names))
+    if new is None:
+        return None
+    Dataset.from_list(new, features=known.features).save_to_disk(str(folder / rows.name))
+    return folder / rows.name
+
+
+def _rows(tasks: Sequence[Task], columns: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """The tasks with these ``columns``, which are given with an example; None if a task does not fit them."""
+    if not all(len(task.turns) == 1 and task.world.keys() <= columns.keys() for task in tasks):
+        return None
+    return [
+        {
+            **task.world,
+            **{key: task.task_id for key in IDS if key in columns},
+            **(
+                {"prompt": _asking(task.world.get("prompt", columns["prompt"]), task.turns[0])}
+                if "prompt" in columns
+                else {}
+            ),
+        }
+        for task in tasks
+    ]
+
+
+def _asking(prompt: Any, words: str) -> Any:
+    """``prompt`` with other words as its last message."""
+    if not isinstance(prompt, list) or not prompt:
+        return words
+    last = prompt[-1]
+    content = [{"type": "text", "text": words}] if isinstance(last["content"], list) else words
+    return [*prompt[:-1], {**last, "content": content}]
+
+
+def trl(tasks: Sequence[Task], environment: Environment, name: str, folder: Path) -> str:
+    """Rows for `coevolve.trl_environment`, whose `reset` needs no more than the id."""
+    rows = [{"prompt": [{"role": "user", "content": task.turns[0]}], "task_id": task.task_id} for task in tasks]
+    write_jsonl(folder / "train.jsonl", rows)
+    write_jsonl(folder / "tasks.jsonl", tasks)
+    return "train.jsonl and tasks.jsonl"
+
+
+def verl(tasks: Sequence[Task], environment: Environment, name: str, folder: Path) -> str:
+    """verl's rows and its tool configuration, which is YAML that is also JSON."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [
+        {
+            "data_source": f"coevolve/{environment.name}",
+            "agent_name": "tool_agent",
+            "prompt": [{"role": "user", "content": task.turns[0]}],
+            "ability": "tools",
+            "reward_model": {"style": "rule", "ground_truth": task.task_id},
+            "extra_info": {
+                "index": index,
+                "need_tools_kwargs": True,
+                "tools_kwargs": {"coevolve": {"environment": name, "task": _json(task)}},
+            },
+        }
+        for index, task in enumerate(tasks)
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows), folder / "train.parquet")
+    tools = [
+        {
+            "class_name": "coevolve.environments.verl_tools.CoevolveTool",
+            "config": {"type": "native"},
+            "tool_schema": {"type": "function", "function": function},
+        }
+        for function in shared_tools(environment, tasks)
+    ]
+    write_json(folder / "tools.yaml", {"tools": tools})
+    return "train.parquet and tools.yaml"
+
+
+def rllm(tasks: Sequence[Task], environment: Environment, name: str, folder: Path) -> str:
+    """rLLM's rows with a shared verifier."""
+    rows = [
+        {"id": task.task_id, "instruction": task.turns[0], "environment": name, "task": _json(task)} for task in tasks
+    ]
+    write_jsonl(folder / "data/train.jsonl", rows)
+    write_text(folder / "dataset.toml", DATASET.format(name=json.dumps(folder.name)))
+    write_text(folder / "instruction.md.tpl", "{{instruction}}\n")
+    return "dataset.toml, instruction.md.tpl and data/train.jsonl"
+
+
+def _json(task: Task) -> str:
+    """A task as text, because tables give all rows the keys of each row's world."""
+    return json.dumps(asdict(task), ensure_ascii=False)
