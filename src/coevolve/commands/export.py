@@ -30,6 +30,7 @@ from coevolve.lineage.schemas import schemas
 from coevolve.policies.config import PolicySection
 from coevolve.rollout import Limits
 from coevolve.rollouts import rows_for_trainers
+from coevolve.rollouts.harbor_tasks import harbor
 from coevolve.stages.report.run_summary import SUMMARY, Summary, run_hash
 from coevolve.stages.report.tables import champion_line
 from coevolve.stages.schema import Params, load, plain, value
@@ -181,12 +182,13 @@ def _rows(write: RowWriter) -> Exporter:
                 )
             return f"{args.rows.name}, {len(short)} tasks in the columns of {args.rows}{left}"
         written = write(short, environment, args.environment or environment.name, args.out)
-        return f"{written}, {len(short)} tasks of {environment.name}{left}"
+        return f"{written}: {len(short)} tasks of {environment.name}{left}"
 
     return export
 
 
 TRAINERS: dict[str, Exporter] = {
+    "harbor": _rows(harbor),
     "rllm": _rows(rows_for_trainers.rllm),
     "trl": _rows(rows_for_trainers.trl),
     "verifiers": _verifiers,

@@ -115,7 +115,7 @@ def exported(*words: str) -> Path:
 
 def test_trl_plays_the_exported_rows(accepted: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = exported("--for", "trl")
-    assert capsys.readouterr().out == "new: train.jsonl and tasks.jsonl, 3 tasks of miniworld\n"
+    assert capsys.readouterr().out == "new: train.jsonl and tasks.jsonl: 3 tasks of miniworld\n"
     rows = datasets.Dataset.from_json(str(folder / "train.jsonl"), cache_dir=str(accepted / "cache"))
     world: Any = coevolve.trl_environment("miniworld", tasks=folder / "tasks.jsonl")()
     for row, task in zip(rows, TASKS, strict=True):
