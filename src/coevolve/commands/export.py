@@ -165,6 +165,18 @@ def _verifiers(args: argparse.Namespace, environment: Environment, tasks: list[T
     return f"{len(tasks)} tasks of {name} as the package {out.name}, audit.json and README.md"
 
 
+def _trl(args: argparse.Namespace, environment: Environment, tasks: list[Task], run: str) -> str:
+    """Write ``tasks`` in the columns of the dataset that TRL trains on."""
+    if args.rows is None:
+        raise CoevolveError("--for trl: needs --rows DATASET; without one, give the tasks to coevolve.trl_environment")
+    if rows_for_trainers.write(tasks, args.rows, args.out) is None:
+        raise CoevolveError(
+            f"{args.rows}: a task has several turns, or its world has other keys than the columns; name the dataset that the "
+            "tasks grew from"
+        )
+    return f"{args.rows.name}, {len(tasks)} tasks in the columns of {args.rows}"
+
+
 def _rows(write: RowWriter) -> Exporter:
     """Writes rows by ``write``, for trainers that know no later turns of a user."""
 
@@ -175,12 +187,6 @@ def _rows(write: RowWriter) -> Exporter:
                 f"{args.trainer} knows no later turns of a user, and each task has several; use verifiers"
             )
         left = f"; {len(tasks) - len(short)} with several turns are left out" if len(short) < len(tasks) else ""
-        if args.rows:
-            if rows_for_trainers.write(short, args.rows, args.out) is None:
-                raise CoevolveError(
-                    f"{args.rows}: the worlds of the tasks have other keys than its columns; name the dataset that they grew from"
-                )
-            return f"{args.rows.name}, {len(short)} tasks in the columns of {args.rows}{left}"
         written = write(short, environment, args.environment or environment.name, args.out)
         return f"{written}: {len(short)} tasks of {environment.name}{left}"
 
@@ -190,7 +196,7 @@ def _rows(write: RowWriter) -> Exporter:
 TRAINERS: dict[str, Exporter] = {
     "harbor": _rows(harbor),
     "rllm": _rows(rows_for_trainers.rllm),
-    "trl": _rows(rows_for_trainers.trl),
+    "trl": _trl,
     "verifiers": _verifiers,
     "verl": _rows(rows_for_trainers.verl),
 }

@@ -31,7 +31,7 @@ from coevolve.environments.registry import make
 from coevolve.environments.replay import Replay, Request, call, told
 
 
-class World:
+class HarborWorld:
     """An episode of ``task``. One thread plays it, since a session belongs to a thread."""
 
     def __init__(self, environment: Environment, task: Task) -> None:
@@ -75,7 +75,7 @@ class World:
 
 def main() -> None:
     name, file, port = sys.argv[1:]
-    world = World(make(name), wire.to_task(read_json(Path(file))))
+    world = HarborWorld(make(name), wire.to_task(read_json(Path(file))))
     server = Server("world", on_list_tools=world.list_tools, on_call_tool=world.call_tool)
     routes = [Route("/call", world.plain_call, methods=["POST"]), Route("/reward", world.reward)]
     app = server.streamable_http_app(host="0.0.0.0", custom_starlette_routes=routes)

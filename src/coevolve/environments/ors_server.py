@@ -33,7 +33,7 @@ class Arguments(BaseModel, extra="allow"):
         return cls.parameters
 
 
-class Served(Environment):  # type: ignore[misc]
+class OrsEpisode(Environment):  # type: ignore[misc]
     """An episode. ``application`` makes a subclass with the tasks of each split and a method for each tool."""
 
     world: ClassVar[WorkerEnvironment]
@@ -86,7 +86,7 @@ def _method(function: Mapping[str, Any]) -> Callable[..., ToolOutput]:
     name = function["name"]
     shown = type(name, (Arguments,), {"parameters": function["parameters"], "__module__": __name__})
 
-    def method(self: Served, arguments: Any) -> ToolOutput:
+    def method(self: OrsEpisode, arguments: Any) -> ToolOutput:
         # TRL sends null for each argument that the model left out
         given = {key: value for key, value in arguments.model_dump().items() if value is not None}
         if wrong := misfit(name, given):
@@ -105,7 +105,7 @@ def application(offer: Offer) -> Any:
     members: dict[str, Any] = {"world": offer.world, "splits": splits}
     for function in (SAY_TOOL, *shared_tools(offer.world, splits[TRAIN])):
         members[function["name"]] = _method(function)
-    return Server([type("Served", (Served,), members)]).app
+    return Server([type("OrsEpisode", (OrsEpisode,), members)]).app
 
 
 def main() -> None:

@@ -107,14 +107,6 @@ def _asking(prompt: Any, words: str) -> Any:
     return [*prompt[:-1], {**last, "content": content}]
 
 
-def trl(tasks: Sequence[Task], environment: Environment, name: str, folder: Path) -> str:
-    """Rows for `coevolve.trl_environment`, whose `reset` needs no more than the id."""
-    rows = [{"prompt": [{"role": "user", "content": task.turns[0]}], "task_id": task.task_id} for task in tasks]
-    write_jsonl(folder / "train.jsonl", rows)
-    write_jsonl(folder / "tasks.jsonl", tasks)
-    return "train.jsonl and tasks.jsonl"
-
-
 def verl(tasks: Sequence[Task], environment: Environment, name: str, folder: Path) -> str:
     """verl's rows and its tool configuration, which is YAML that is also JSON."""
     import pyarrow as pa

@@ -79,9 +79,9 @@ def test_trainer_plays_our_ors_server(tmp_path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
         (packages,) = HOSTED.venv.glob("lib/python*/site-packages")
         monkeypatch.setattr(sys, "path", [*sys.path, str(packages)])
-        from trl.experimental.openreward import OpenRewardSpec
-
-        spec = OpenRewardSpec(url)
+        example: dict[str, Any] = {}
+        exec((ROOT / "examples/trl_ors.py").read_text().replace("http://127.0.0.1:8000", url), example)
+        spec = example["spec"]
         tasks = read_tasks(GROWN)
         assert spec.train_dataset["id"] == [task.task_id for task in tasks]
         episode: Any = spec.environment_factory()
@@ -94,12 +94,7 @@ def test_trainer_plays_our_ors_server(tmp_path: Path, monkeypatch: pytest.Monkey
         assert episode.find_contact(name=7).startswith("error: ") and episode.reward < 1.0 and not episode.finished
         assert episode.say("done") and episode.finished
         assert episode.find_contact(name="Ada").startswith("Error: "), "the episode has ended"
-        rollouts = trained(
-            tmp_path,
-            train_dataset=spec.train_dataset,
-            environment_factory=spec.environment_factory,
-            reward_funcs=spec.reward_funcs,
-        )
+        rollouts = trained(tmp_path, **example["data"])
         episode._close()
     assert {one["prompt"][-1]["content"] for one in rollouts} <= {task.turns[0] for task in tasks}
     assert called(rollouts)

@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import coevolve
 from coevolve.cli import parser
 from coevolve.commands import export
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import read_jsonl_objects, read_tasks, write_jsonl
+from coevolve.core.io import read_jsonl_objects, write_jsonl
 from coevolve.core.task import Task, ToolCall
 from coevolve.core.yaml_files import read_yaml
 from coevolve.environments.registry import make
@@ -113,16 +112,12 @@ def exported(*words: str) -> Path:
     return Path("new")
 
 
-def test_trl_plays_the_exported_rows(accepted: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = exported("--for", "trl")
-    assert capsys.readouterr().out == "new: train.jsonl and tasks.jsonl: 3 tasks of miniworld\n"
-    rows = datasets.Dataset.from_json(str(folder / "train.jsonl"), cache_dir=str(accepted / "cache"))
-    world: Any = coevolve.trl_environment("miniworld", tasks=folder / "tasks.jsonl")()
-    for row, task in zip(rows, TASKS, strict=True):
-        world.reset(**row)
-        for call in task.calls:
-            getattr(world, call.name)(**call.arguments)
-        assert row["prompt"][-1]["content"] == task.turns[0] and world.get_reward() == 1.0
+def test_trl_gets_the_columns_of_the_dataset(accepted: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved("jsonl", [{"prompt": "a", **TASKS[0].world}], accepted)
+    folder = exported("--for", "trl", "--rows", "train.jsonl")
+    assert capsys.readouterr().out == "new: train.jsonl, 3 tasks in the columns of train.jsonl\n"
+    rows = [row for _, row in read_jsonl_objects(folder / "train.jsonl")]
+    assert rows == [{"prompt": task.turns[0], **task.world} for task in TASKS]
 
 
 def test_verl_finds_its_columns_and_its_tools(accepted: Path) -> None:
@@ -171,7 +166,11 @@ def test_rllm_scores_rollouts_of_the_exported_rows(accepted: Path) -> None:
     ("words", "message"),
     [
         (["--for", "verl", "--rows", "train.jsonl"], "--rows: works only with --for trl"),
-        (["--for", "trl", "--rows", "train.jsonl"], "train.jsonl: the worlds of the tasks have other keys"),
+        (
+            ["--for", "trl", "--rows", "train.jsonl"],
+            "train.jsonl: a task has several turns, or its world has other keys",
+        ),
+        (["--for", "trl"], "--for trl: needs --rows DATASET"),
         ([], "--tasks: works only with sft and --for"),
     ],
 )
@@ -186,6 +185,6 @@ def test_tasks_with_several_turns_are_counted_and_left_out(accepted: Path, capsy
     first, second = TASKS[:2]
     two = Task.create("miniworld", "seed", [*first.turns, "thanks"], first.world, [*first.reference, []])
     write_jsonl(accepted / "accepted.jsonl", [two, second])
-    exported("--for", "trl")
+    folder = exported("--for", "rllm")
     assert capsys.readouterr().out.endswith("1 tasks of miniworld; 1 with several turns are left out\n")
-    assert read_tasks(Path("new/tasks.jsonl")) == [second]
+    assert [row["id"] for _, row in read_jsonl_objects(folder / "data/train.jsonl")] == [second.task_id]
