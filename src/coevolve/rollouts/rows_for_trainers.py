@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.io import read_jsonl_objects, write_json, write_jsonl, write_text
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
-from coevolve.environments.replay import shared_tools
+from coevolve.environments.replay import refusal, shared_tools
 
 IDS = ("task_id", "id")  # columns that name a task: a new task gets a new name
 
@@ -34,6 +34,22 @@ def write(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:
     if rows.is_dir():
         return _saved(tasks, rows, folder)
     return _table(tasks, rows, folder) if rows.suffix == ".parquet" else _lines(tasks, rows, folder)
+
+
+def unrewarded(environment: Environment, tasks: Sequence[Task]) -> dict[str, str]:
+    """The ids of ``tasks`` that the class of the rows would not reward, each with the reason.
+
+    Coevolve scores a new task by its reference. In training, the class scores the row, which may hold the answer to the old
+    request. So each task is played as a row of its own. A world without `prompt` is no row.
+    """
+    rows = {
+        task.task_id: replace(
+            task, world={**task.world, "prompt": _asking(task.world["prompt"], task.turns[0])}, provenance=None
+        )
+        for task in tasks
+        if "prompt" in task.world
+    }
+    return {name: reason for name, row in rows.items() if (reason := refusal(environment, row))}
 
 
 def _lines(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:

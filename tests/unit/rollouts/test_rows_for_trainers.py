@@ -14,8 +14,10 @@ from coevolve.cli import parser
 from coevolve.commands import export
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects, write_jsonl
-from coevolve.core.task import Task, ToolCall
+from coevolve.core.task import Observation, Provenance, Score, Task, ToolCall
 from coevolve.core.yaml_files import read_yaml
+from coevolve.environments import registry
+from coevolve.environments.methods import MethodEnvironment, MethodSession, Question
 from coevolve.environments.registry import make
 from coevolve.rollouts.rllm_verifier import evaluate
 from coevolve.rollouts.rows_for_trainers import write
@@ -118,6 +120,74 @@ def test_trl_gets_the_columns_of_the_dataset(accepted: Path, capsys: pytest.Capt
     assert capsys.readouterr().out == "new: train.jsonl, 3 tasks in the columns of train.jsonl\n"
     rows = [row for _, row in read_jsonl_objects(folder / "train.jsonl")]
     assert rows == [{"prompt": task.turns[0], **task.world} for task in TASKS]
+
+
+class Counter:
+    """A world that ends at a number."""
+
+    def __init__(self, prompt: str, goal: int) -> None:
+        self.value = 0
+
+    def add(self, number: int) -> str:
+        """Add a number."""
+        self.value += number
+        return str(self.value)
+
+
+class RowSession(MethodSession):
+    """Scores a task without provenance as a class of TRL does: by a column of the row."""
+
+    def reset(self, task: Task) -> Observation:
+        self._row = task
+        return super().reset(task)
+
+    def score(self) -> Score:
+        if self._row.provenance is not None:
+            return super().score()
+        return Score(float(self._world.value == self._row.world["goal"]))
+
+
+class Counting(MethodEnvironment):
+    name = "counting"
+    simulator = Counter
+
+    def questions(self, split: str) -> list[Question]:
+        return []
+
+    def open(self) -> RowSession:
+        return RowSession(self.name, Counter)
+
+
+def counted(*numbers: int) -> list[Task]:
+    """New tasks in the world of a row whose goal is 3."""
+    return [
+        Task.create(
+            "counting",
+            "seed",
+            [f"add {number}"],
+            {"prompt": "add 3", "goal": 3},
+            [[ToolCall("add", {"number": number})]],
+            provenance=Provenance(1, [], "x"),
+        )
+        for number in numbers
+    ]
+
+
+def test_rows_that_the_class_itself_would_not_reward_are_left_out(
+    accepted: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(registry.REGISTERED, "counting", Counting)
+    saved("jsonl", [{"prompt": "add 3", "goal": 3}], accepted)
+    write_jsonl(accepted / "accepted.jsonl", counted(3, 4))
+    folder = exported("--for", "trl", "--rows", "train.jsonl", "--environment", "counting")
+    assert [row for _, row in read_jsonl_objects(folder / "train.jsonl")] == [{"prompt": "add 3", "goal": 3}]
+    assert "1 left out, which counting itself would not reward (its reference scores 0)" in capsys.readouterr().out
+    write_jsonl(accepted / "accepted.jsonl", counted(4))
+    with pytest.raises(CoevolveError, match="counting itself would reward no task as a row"):
+        export.run(parser(["export"]).parse_args([*WORDS, "--environment", "counting", "--out", "none"]))
+
+
+WORDS = ["export", "tasks", "--for", "trl", "--rows", "train.jsonl", "--tasks", "accepted.jsonl"]
 
 
 def test_verl_finds_its_columns_and_its_tools(accepted: Path) -> None:
