@@ -45,7 +45,11 @@ class OrsEpisode(Environment):  # type: ignore[misc]
         self._started: Replay | None = None
 
     def setup(self) -> None:
-        self._started = Replay(self.world, self.splits[self.task_spec["split"]][self.task_spec["index"]])
+        try:
+            task = self.splits[self.task_spec["split"]][self.task_spec["index"]]
+        except (KeyError, IndexError, TypeError):
+            raise ValueError(f"expected a task_spec of /tasks, with split and index; got {self.task_spec}") from None
+        self._started = Replay(self.world, task)
 
     @property
     def _episode(self) -> Replay:

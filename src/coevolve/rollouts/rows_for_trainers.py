@@ -28,7 +28,7 @@ def write(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:
     """Write ``tasks`` to ``folder`` in the columns and the format of the dataset ``rows``, to which they can be appended.
 
     ``rows`` is JSONL, Parquet or a folder that `datasets` saved. In `prompt`, the task's instruction replaces the last message.
-    The columns `task_id` and `id` hold the task's id, and each other column its value in the task's world. None if a task
+    The columns `task_id` and `id` hold the task's id if they hold texts, and each other column its value in the task's world. None if a task
     cannot be such a row, because its world has other keys than the columns, or because it has several turns.
     """
     if rows.is_dir():
@@ -103,7 +103,7 @@ def _rows(tasks: Sequence[Task], columns: Mapping[str, Any]) -> list[dict[str, A
     return [
         {
             **task.world,
-            **{key: task.task_id for key in IDS if key in columns},
+            **{key: task.task_id for key in IDS if isinstance(columns.get(key), str)},
             **(
                 {"prompt": _asking(task.world.get("prompt", columns["prompt"]), task.turns[0])}
                 if "prompt" in columns

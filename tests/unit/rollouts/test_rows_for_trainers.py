@@ -28,6 +28,7 @@ SYSTEM = {"role": "system", "content": "You are a clerk."}
 ROW = {
     "prompt": [SYSTEM, {"role": "user", "content": "Cancel my order."}],
     "task_id": "row-0",
+    "id": 7,
     "orders": '{"100": "open"}',
     "limit": 2.5,
     "tags": ["a", "b"],
