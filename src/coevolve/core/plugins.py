@@ -71,6 +71,11 @@ def is_file(name: str) -> bool:
     return name.endswith(".py")
 
 
+def is_place(name: str) -> bool:
+    """Whether ``name`` says where a class is: MODULE:CLASS or FILE.py:CLASS."""
+    return ":" in name
+
+
 @cache
 def _imported(file: Path) -> ModuleType:
     spec = spec_from_file_location(file.stem, file)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from coevolve.core.errors import expected
-from coevolve.core.plugins import is_file
+from coevolve.core.plugins import is_file, is_place
 
 Count = Annotated[int, Field(ge=1)]
 Whole = Annotated[int, Field(ge=0)]
@@ -24,10 +24,15 @@ class Section(BaseModel):
     )
 
 
-def one_of(names: Callable[[], Collection[str]], files: bool = False) -> AfterValidator:
-    """Check that a text is one of ``names``, which are computed at the check, or a file of Python if ``files`` are allowed."""
+def one_of(names: Callable[[], Collection[str]], files: bool = False, places: bool = False) -> AfterValidator:
+    """Check that a text is one of ``names``, which are computed at the check.
+
+    It may also be a file of Python if ``files`` are allowed, or say where a class is if ``places`` are.
+    """
 
     def check(name: str) -> str:
+        if places and is_place(name):
+            return name
         if files and is_file(name):
             if not Path(name).is_file():
                 raise ValueError("there is no such file; expected a path from the project's folder")
@@ -52,5 +57,7 @@ def dotted(values: Mapping[str, Any], prefix: str = "", whole: Collection[str] =
 class LearnerConfig(Section):
     """The keys of one learner."""
 
+    trains: ClassVar[bool] = True
+    """Whether the learner writes a policy."""
     by_pairs: ClassVar[bool] = False
     """Whether the learner needs preference pairs, which stage `pairs` then makes."""

@@ -9,7 +9,7 @@ import copy
 import inspect
 import json
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import lru_cache, partial
@@ -21,7 +21,7 @@ from coevolve.core.plugins import attempt
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import MACHINE, Environment, EnvironmentFailed, Session, check_owner
 from coevolve.environments.questions import Question, World, asked, met
-from coevolve.environments.signatures import method_tools
+from coevolve.environments.signatures import MethodTool, method_tools
 from coevolve.environments.world_state import answer, jsonable, state_of
 
 __all__ = ["MethodEnvironment", "Question", "World"]
@@ -76,22 +76,27 @@ class MethodSession(Session):
     def __init__(self, name: str, simulator: Callable[..., Any]) -> None:
         self._name = name
         self._simulator = simulator
-        self._tools = method_tools(simulator)
         self._task: Task | None = None
         self._world: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None  # of the episode's coroutines
         self._accepted: list[ToolCall] = []
         self._heard: list[str] = []
 
+    @property
+    def _tools(self) -> Mapping[str, MethodTool]:
+        return method_tools(self._simulator)
+
     def reset(self, task: Task) -> Observation:
         check_owner(task, self._name)
         self.close()
-        self._world = self._simulator(**copy.deepcopy(task.world))
+        self._begin(task, self._simulator(**copy.deepcopy(task.world)))
+        tools = [tool.schema for tool in self._tools.values()]
+        return Observation("user", task.turns[0] if task.turns else "", tools=tools)
+
+    def _begin(self, task: Task, world: Any) -> None:
+        self._world = world
         self._task, self._accepted, self._heard = task, [], []
         self.digest()  # raises an error if the state cannot be compared, before the agent is to blame for it
-        return Observation(
-            "user", task.turns[0] if task.turns else "", tools=[tool.schema for tool in self._tools.values()]
-        )
 
     def step(self, call: ToolCall) -> Observation:
         self._begun()
@@ -112,10 +117,12 @@ class MethodSession(Session):
 
     def _answer(self, call: ToolCall) -> str:
         arguments = self._tools[call.name].read(call.arguments)
-        result = getattr(self._world, call.name)(**arguments)
-        if inspect.isawaitable(result):
-            result = self._awaited(result)
+        result = self._result(getattr(self._world, call.name), arguments)
         return answer(f"{type(self._world).__name__}.{call.name}", result)
+
+    def _result(self, method: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+        result = method(**arguments)
+        return self._awaited(result) if inspect.isawaitable(result) else result
 
     def _awaited(self, result: Awaitable[Any]) -> Any:
         """What ``result`` gives in the loop of the episode: in another thread if this one runs a loop, as in a notebook."""
@@ -140,7 +147,7 @@ class MethodSession(Session):
     def score(self) -> Score:
         task = self._begun()
         calls = [[call.name, call.arguments] for call in task.calls]
-        start, end, outputs = _truth(self._simulator, json.dumps([task.world, calls]))
+        start, end, outputs = _truth(type(self), self._simulator, json.dumps([task.world, calls]))
         checks = met(start, end, outputs, self.digest(), self._heard)
         return Score(float(all(checks.values())), checks)
 
@@ -166,10 +173,10 @@ def _refusal(error: BaseException) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _truth(simulator: Callable[..., Any], solution: str) -> tuple[str, str, list[str]]:
+def _truth(kind: type[MethodSession], simulator: Callable[..., Any], solution: str) -> tuple[str, str, list[str]]:
     """The state before and after the reference, and its answers. ``solution`` is JSON of a world and calls."""
     world, calls = json.loads(solution)
-    with closing(MethodSession("", simulator)) as session:
+    with closing(kind("", simulator)) as session:
         session.reset(Task.create("", "", [], world, []))
         start = session.digest()
         turns = [session.step(ToolCall(name, arguments)) for name, arguments in calls]

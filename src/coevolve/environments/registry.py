@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from coevolve.core.code_closure import PREFIXES
 from coevolve.core.errors import CoevolveError, expected
-from coevolve.core.plugins import attempt, load, plugins
+from coevolve.core.plugins import attempt, is_place, load, plugins
 from coevolve.environments.environment import Environment
+from coevolve.environments.row_environment import RowEnvironment, plays_rows
 from coevolve.environments.sources import GROUP
 
 BUILT_IN = {
@@ -19,6 +20,7 @@ BUILT_IN = {
     "openenv": "coevolve.environments.openenv:HOSTED",
 }
 WANTED = "MODULE:CLASS of an environment"
+ARGUMENTS = "it is made without arguments; if it needs some, name a function that gives them"
 BASE = f"{Environment.__module__}.{Environment.__name__}"
 REGISTERED: dict[str, type[Environment]] = {}  # by ``register``, in this process
 
@@ -69,14 +71,15 @@ def _place(name: str) -> str:
 
 
 def make(name: str) -> Environment:
-    """The environment called ``name``, or that MODULE:CLASS or FILE.py:CLASS makes.
+    """The environment called ``name``, or that MODULE:CLASS or FILE.py:CLASS makes, or FILE.py:CLASS@TASKS.
 
     An unknown name is a CoevolveError that lists the known names.
     """
     if name in REGISTERED:
         return _made(REGISTERED[name], name)
-    if ":" in name:
-        return make_from(_imported(name))
+    if is_place(name):
+        place, _, known = name.partition("@")
+        return _made(load(_imported(place), WANTED), place, known)
     made = make_from(place := _place(name))
     if made.name != name:
         raise CoevolveError(
@@ -105,15 +108,22 @@ def make_from(place: str) -> Environment:
     return _made(load(place, WANTED), place)
 
 
-def _made(maker: Any, place: str) -> Environment:
-    """The environment that ``maker`` makes; anything else is a CoevolveError. ``place`` names ``maker`` in errors."""
+def _made(maker: Any, place: str, known: str = "") -> Environment:
+    """The environment that ``maker`` makes; anything else is a CoevolveError. ``place`` names ``maker`` in errors.
+
+    ``known`` is the file of tasks of a class that holds none.
+    """
     if not callable(maker):
         raise CoevolveError(f"{place} cannot be called; expected MODULE:CLASS of an environment")
-    if isinstance(maker, type) and not issubclass(maker, Environment):
-        raise CoevolveError(f"{place} is not an environment; it must inherit {BASE}")
+    if isinstance(maker, type) and not issubclass(maker, Environment) and not hasattr(maker, "reset"):
+        raise CoevolveError(
+            f"{place} is not an environment; it must inherit {BASE}, or have reset(**row) as a class that TRL plays"
+        )
     if isabstract(maker):
         raise CoevolveError(f"{place} lacks {', '.join(sorted(maker.__abstractmethods__))}; see {BASE}")
-    made = attempt(maker, f"{place} cannot be made")
+    made = attempt(maker, f"{place} cannot be made", f"; {ARGUMENTS}")
+    if plays_rows(made):
+        made = RowEnvironment(maker, known)
     if not isinstance(made, Environment):
         raise CoevolveError(f"{place} does not return an environment; the returned object must inherit {BASE}")
     if lacking := [key for key in ("name", "fingerprint", "panels") if not hasattr(made, key)]:

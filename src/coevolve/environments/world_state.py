@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sqlite3
 import sys
 import threading
 from collections import deque
@@ -105,7 +106,12 @@ def _attributes(world: Any) -> dict[str, Any]:
 
 
 def _parts(value: Any) -> Any:
-    """An object in a state as what makes a copy of it: its class and its attributes. A TypeError if it cannot be copied."""
+    """An object in a state as what makes a copy of it: its class and its attributes. A TypeError if it cannot be copied.
+
+    An SQLite database is the statements that make it.
+    """
+    if isinstance(value, sqlite3.Connection):
+        return list(value.iterdump())
     if isinstance(value, LEFT_OUT):
         return getattr(value, "__qualname__", type(value).__name__)
     return jsonable(value.__reduce_ex__(4)[:3], _parts)

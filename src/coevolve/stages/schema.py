@@ -34,7 +34,14 @@ from coevolve.stages.warm.config import Warm
 from coevolve.tracking.config import Tracking
 
 PARAMS = Path("params.yaml")
-DERIVED = ("learner", "by_pairs", "candidates", "own", "recipe")  # properties of Params that stages read like sections
+DERIVED = (
+    "learner",
+    "trains",
+    "by_pairs",
+    "candidates",
+    "own",
+    "recipe",
+)  # properties of Params that stages read like sections
 
 
 class Params(Section):
@@ -44,8 +51,8 @@ class Params(Section):
     """Seed from which all random numbers derive, together with the stage, the iteration and the step."""
     method: Annotated[str, one_of(lambda: METHODS)] = COEVOLVE
     """What the agent's failures become: coevolve, new tasks; genenv, targets of a task generator; coevolving_agents, hard negatives."""
-    environment: Annotated[str, one_of(environments)] = "miniworld"
-    """A name from `coevolve env list`."""
+    environment: Annotated[str, one_of(environments, places=True)] = "miniworld"
+    """A name from `coevolve env list`, or FILE.py:CLASS."""
     iterations: Annotated[list[Iteration], Field(min_length=1)]
     """The unrolled loop: iteration t trains on data/t and writes policies/next and data/next."""
     base: Base = Base()
@@ -72,6 +79,11 @@ class Params(Section):
     def learner(self) -> LearnerConfig:
         """The section of the learner that ``train.learner`` names."""
         return self.learners[self.train.learner]
+
+    @property
+    def trains(self) -> bool:
+        """Whether the learner writes a policy."""
+        return self.learner.trains
 
     @property
     def by_pairs(self) -> bool:

@@ -855,15 +855,22 @@ class Stated(Shop):
         return {(item, "left"): Decimal(pieces) for item, pieces in self.db.execute("select * from stock")}
 
 
-def test_a_connection_needs_a_method_state_and_then_refused_calls_change_nothing() -> None:
+class Locked(Shop):
+    def __init__(self, pieces: int) -> None:
+        super().__init__(pieces)
+        self.cursor = self.db.cursor()
+
+
+@pytest.mark.parametrize("kind", [Shop, Stated])
+def test_a_database_is_compared_by_its_content_and_refused_calls_change_nothing(kind: type[Shop]) -> None:
     with pytest.raises(
-        CoevolveError, match=r"Shop\.db is a Connection that cannot be compared .* give Shop a method `state\(\)`"
+        CoevolveError, match=r"Locked\.cursor is a Cursor that cannot be compared .* give Locked a method `state\(\)`"
     ):
-        environment(Shop, world={"pieces": 9}).tasks("seed")
-    session = begun(Stated, pieces=9)
+        environment(Locked, world={"pieces": 9}).tasks("seed")
+    session = begun(kind, pieces=9)
     assert [said(session, "take", pieces=2), said(session, "take", pieces=8)] == ["7", "error: not so many"]
     assert said(session, "take", pieces=7) == "0"
-    made = environment(Stated, ToolCall("take", {"pieces": 2}), world={"pieces": 9})
+    made = environment(kind, ToolCall("take", {"pieces": 2}), world={"pieces": 9})
     assert not refusal(made, made.tasks("seed")[0])
 
 
