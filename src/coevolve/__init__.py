@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     from coevolve.environments.trl_environment import trl_environment
     from coevolve.lineage.finished_run import FinishedRun, read_run
     from coevolve.rollouts.find_weaknesses import signals
-    from coevolve.rollouts.grown_tasks import Grown, grow
+    from coevolve.rollouts.grow_loop import Grown, grow
     from coevolve.stages.verify.candidates import verify
 else:  # only names that are listed, for type checkers
     _MODULES = {  # relative, so that no stage depends on them
         "Candidate": ".core.records",
         "CoevolveError": ".core.errors",
         "FinishedRun": ".lineage.finished_run",
-        "Grown": ".rollouts.grown_tasks",
+        "Grown": ".rollouts.grow_loop",
         "Signal": ".core.records",
         "Task": ".core.task",
         "ToolCall": ".core.task",
         "Trajectory": ".core.trajectories",
         "Verdict": ".core.records",
-        "grow": ".rollouts.grown_tasks",
+        "grow": ".rollouts.grow_loop",
         "read_run": ".lineage.finished_run",
         "register": ".environments.registry",
         "signals": ".rollouts.find_weaknesses",

@@ -21,6 +21,7 @@ from coevolve.commands.profile import ADDED, apply, change
 from coevolve.core import programs
 from coevolve.core.errors import CoevolveError, install
 from coevolve.core.io import naming, write_text
+from coevolve.core.pipeline import of_project
 from coevolve.core.resources import resource
 from coevolve.core.terminal import plain
 from coevolve.environments.registry import is_own, places
@@ -175,7 +176,7 @@ def _write(project: Path, environment: Tried, args: argparse.Namespace) -> None:
         write_text(project / name, resource(name).read_text(encoding="utf-8"))
     ignored = resource(".gitignore").read_text(encoding="utf-8")
     write_text(project / ".gitignore", ignored.replace(KEPT, ""))
-    write_text(project / "dvc.yaml", pipeline(resource("dvc.yaml").read_text(encoding="utf-8")))
+    write_text(project / "dvc.yaml", of_project(resource("dvc.yaml").read_text(encoding="utf-8")))
     params = project / "params.yaml"
     write_text(params, resource("params.yaml").read_text(encoding="utf-8"))
     if args.profile:
@@ -217,31 +218,7 @@ def arranged(text: str) -> str:
     return "\n\n".join(block.strip("\n") for block in sorted(blocks, key=place)) + "\n"
 
 
-def pipeline(text: str) -> str:
-    """The dvc.yaml of a project, made from the repository's: the stages run the installed package.
-
-    Stage `code` depends on no file there, so it runs each time and takes seconds. Other stages rerun only if their digest
-    changes.
-    """
-    _, stages = text.split("\nstages:\n")
-    stages = stages.replace("PYTHONPATH=src python -m coevolve.cli stage code", "coevolve stage code")
-    stages = re.sub(r"PYTHONPATH=src python pipelines/(\w+)\.py", r"coevolve stage \1", stages)
-    stages = re.sub(
-        r"    deps:\n      - src\n      - pipelines\n      - studies[^\n]*\n    params:\n      - params.yaml:\n",
-        "    always_changed: true\n",
-        stages,
-    )
-    stages = stages.replace("      - policies/base:\n          cache: false\n", "      - policies/base\n")
-    stages = stages.replace(" (git holds it, so a clone need not build it)", "")
-    return f"{HEAD}stages:\n{stages}"
-
-
 KEPT = "!/policies/base/\n"  # git holds policies/base in the repository, and DVC in a project
-HEAD = """\
-# The loop. You need not edit this file: params.yaml holds your decisions, and `dvc repro` runs the stages that changed.
-# Stage `code` records the code and the parameters of every other stage. An upgrade of coevolve reruns the stages whose code it
-# changes.
-"""
 
 
 def _version(project: Path, folder: Path, files: Sequence[str]) -> None:

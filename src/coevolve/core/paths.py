@@ -1,6 +1,6 @@
 """The files of a run, by iteration."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 
@@ -48,6 +48,12 @@ class Paths:
     @staticmethod
     def panel(name: str) -> Path:
         return Paths.panels / f"{name}.jsonl"
+
+    @staticmethod
+    def panel_names(environment: Collection[str]) -> list[str]:
+        """The frozen panels: those of the environment, and then those that `tasks.panels` added."""
+        added = sorted(file.stem for file in Paths.panels.glob("*.jsonl"))
+        return list(dict.fromkeys([*environment, *added]))
 
     @staticmethod
     def requests(t: int, stage: str) -> Path:

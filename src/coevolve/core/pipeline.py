@@ -20,6 +20,12 @@ COMMAND = re.compile(r"(?:pipelines/|\bstage )(\w+)(?:\.py)?(?: (\d+))?$")
 ITEM = re.compile(r"\$\{item\.(t|next)\}")
 LAST = re.compile(r"\$\{iterations\[-1\]\.(t|next)\}")
 
+HEAD = """\
+# The loop. You need not edit this file: params.yaml holds your decisions, and `dvc repro` runs the stages that changed.
+# Stage `code` records the code and the parameters of every other stage. An upgrade of coevolve reruns the stages whose code it
+# changes.
+"""
+
 
 class Iteration(Section):
     """An entry of `iterations`, over which dvc.yaml unrolls the loop."""
@@ -119,3 +125,22 @@ def scratch_key(stage: str, t: int | None, params: Loop) -> str:
         f"{PIPELINE}: no stage runs {stage}{'' if t is None else f' {t}'}; append the iteration to params.yaml, or use the "
         f"{PIPELINE} of this version of coevolve"
     )
+
+
+def of_project(text: str) -> str:
+    """The dvc.yaml of a project, made from the repository's: the stages run the installed package.
+
+    Stage `code` depends on no file there, so it runs each time and takes seconds. Other stages rerun only if their digest
+    changes.
+    """
+    _, stages = text.split("\nstages:\n")
+    stages = stages.replace("PYTHONPATH=src python -m coevolve.cli stage code", "coevolve stage code")
+    stages = re.sub(r"PYTHONPATH=src python pipelines/(\w+)\.py", r"coevolve stage \1", stages)
+    stages = re.sub(
+        r"    deps:\n      - src\n      - pipelines\n      - studies[^\n]*\n    params:\n      - params.yaml:\n",
+        "    always_changed: true\n",
+        stages,
+    )
+    stages = stages.replace("      - policies/base:\n          cache: false\n", "      - policies/base\n")
+    stages = stages.replace(" (git holds it, so a clone need not build it)", "")
+    return f"{HEAD}stages:\n{stages}"

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from os.path import commonpath
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.stages.generate.spec import exploration_of
 from coevolve.stages.report.run_summary import SUMMARY, Summary, run_hash
+from coevolve.stages.schema import load
 
 
 def iterations() -> list[int]:
@@ -52,9 +54,8 @@ def of_task(task_id: str) -> Tree:
         passed = sum(gate.passed is True for gate in verdict.gates)
         rate = "unknown" if verdict.pass_rate is None else f"{verdict.pass_rate:.2f}"
         skipped = "".join(f", {gate.name} not checked" for gate in verdict.unchecked)
-        top.add(
-            f"verdict {verdict.candidate_id}: {passed} gates passed{skipped}; pass rate of policies/{t + 1} then: {rate}"
-        )
+        policy = "" if _foreign() else f" of policies/{t + 1} then"
+        top.add(f"verdict {verdict.candidate_id}: {passed} gates passed{skipped}; pass rate{policy}: {rate}")
     found = next(
         (one for one in read_jsonl(Paths.explorations(t), Exploration) if one.exploration_id == origin.exploration_id),
         None,
@@ -75,8 +76,9 @@ def of_task(task_id: str) -> Tree:
     elif not signals:
         place.add("no signal: exploration was random")
     trajectories = read_trajectories(Paths.trajectories(t))
+    foreign = _foreign()
     for signal in signals:
-        _signal(place, signal, trajectories)
+        _signal(place, signal, trajectories, foreign)
     return top
 
 
@@ -87,7 +89,17 @@ def _author(place: Tree, one: Generation, t: int) -> None:
     below.add(f"a variation of task {one.seed}")
 
 
-def _signal(place: Tree, signal: Signal, trajectories: Sequence[Trajectory]) -> None:
+def _foreign() -> str:
+    """Where the rollouts of another trainer are, whose ids are lines of these files; empty if the loop trains by itself."""
+    params = load()
+    if params.trains:
+        return ""
+    rollouts = params.train.rollouts
+    files = [rollouts] if isinstance(rollouts, str) else rollouts
+    return f"in {commonpath([Path(file).resolve().parent for file in files])}"
+
+
+def _signal(place: Tree, signal: Signal, trajectories: Sequence[Trajectory], origin: str) -> None:
     about = f"task {signal.task_id}" if signal.task_id else f"pattern {' > '.join(signal.pattern or [])}"
     numbers = ", ".join(f"{key} {value}" for key, value in signal.evidence.items())
     below = place.add(f"signal {signal.signal_id}, {signal.kind}, {about} ({numbers})"[:200])
@@ -95,9 +107,9 @@ def _signal(place: Tree, signal: Signal, trajectories: Sequence[Trajectory]) -> 
     shown = [one for one in trajectories if one.trajectory_id in names]
     for one in sorted(shown, key=lambda one: (is_success(one.score), one.step, one.group, one.sample))[:5]:
         state = "solved" if is_success(one.score) else "failed"
+        policy = f"of iteration {one.iteration}, from policies/{one.iteration}"
         below.add(
-            f"trajectory {one.trajectory_id}, {state}, score {one.score:g}, at training step {one.step} of iteration "
-            f"{one.iteration}, from policies/{one.iteration}"
+            f"trajectory {one.trajectory_id}, {state}, score {one.score:g}, at training step {one.step} {origin or policy}"
         )
 
 

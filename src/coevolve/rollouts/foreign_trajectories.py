@@ -30,7 +30,7 @@ OUTSIDE = f"scores outside of 0 to 1, of which those of at least {SUCCESS_THRESH
 
 @dataclass
 class RolloutAccount:
-    """The number of ``kept`` rollouts and of their ``calls``, their ``agents``, and the ``skipped``.
+    """The number of ``kept`` rollouts and of their ``calls``, their ``agents`` and ``tools``, and the ``skipped``.
 
     ``unnamed`` are the ids that we gave to tasks without one.
 
@@ -42,6 +42,7 @@ class RolloutAccount:
     tasks: set[str] = field(default_factory=set)
     unnamed: set[str] = field(default_factory=set)
     agents: Counter[str] = field(default_factory=Counter)
+    tools: set[str] = field(default_factory=set)
     skipped: list[dict[str, str]] = field(default_factory=list)
     reasons: dict[str, tuple[int, str]] = field(default_factory=dict)
     notes: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -116,6 +117,7 @@ def trajectories(
             calls, unread = row.calls, []
         account.kept += 1
         account.calls += len(calls)
+        account.tools.update(call.name for call in calls)
         account.tasks.add(task_id)
         unnamed = task_of is named_or_opening and not (row.task_id or row.names)
         account.unnamed.update([task_id] if unnamed else [])

@@ -9,6 +9,7 @@ import pytest
 from coevolve.cli import parser
 from coevolve.commands import init, stage
 from coevolve.core.errors import CoevolveError
+from coevolve.core.pipeline import of_project
 from coevolve.core.yaml_files import load_yaml, read_yaml
 from coevolve.environments.sources import environment_code
 from coevolve.stages.schema import load
@@ -44,7 +45,7 @@ def test_profile_for_another_environment_warms_up_on_its_seed_split(tmp_path: Pa
 def test_project_pipeline_equals_ours_except_for_commands_and_stage_code() -> None:
     """They differ in the commands of the stages, in the dependencies of stage `code`, and in who keeps policies/base."""
     text = (ROOT / "dvc.yaml").read_text()
-    ours, theirs = read_yaml(text), read_yaml(init.pipeline(text))
+    ours, theirs = read_yaml(text), read_yaml(of_project(text))
     assert theirs["stages"].pop("code") == {
         "desc": ours["stages"].pop("code")["desc"],
         "cmd": "coevolve stage code",

@@ -10,7 +10,7 @@ import pytest
 
 from tests import ROOT
 from tests.project import warm
-from tests.unit.rollouts.test_grown_tasks import MADE
+from tests.unit.rollouts.test_grow_loop import MADE
 from tests.waiting import PATIENCE
 
 PAGE = (ROOT / "docs/your-trainer.md").read_text(encoding="utf-8").partition("\n## Others play your tasks\n")[0]

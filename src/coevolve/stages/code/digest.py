@@ -14,10 +14,10 @@ from pydantic import BaseModel
 
 from coevolve.core.code_closure import PACKAGE, SOURCE, code_of
 from coevolve.core.errors import CoevolveError
-from coevolve.core.hashing import content_hash
+from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.io import read_json
 from coevolve.core.paths import Paths
-from coevolve.core.plugins import Registry
+from coevolve.core.plugins import Registry, is_place
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
 from coevolve.environments.sources import environment_code, registered_code
@@ -54,10 +54,24 @@ def digest(stage: str, params: Params) -> dict[str, Any]:
         code |= environment_code(params.environment)
     if stage == "base" and params.own:  # it runs before stage `tasks`, and so may not depend on data/environment.json
         code["environment"] = content_hash(identity(make(params.environment)))
+    if stage == "tasks" and is_place(params.environment):
+        code["environment"] = content_hash(identity(make(params.environment)))
+    code |= {str(path): policy_hash(path) if path.is_dir() else file_hash(path) for path in _foreign(stage, params)}
     for table, (registry, _) in REGISTRIES.items():
         if table in code:
             code |= registered_code(registry, chosen[table])
     return {"code": code, "params": {key: value(params, key) for key in sorted(reads(file))}}
+
+
+def _foreign(stage: str, params: Params) -> Iterator[Path]:
+    """The files and folders outside of the loop that a stage reads."""
+    named: list[str | None] = []
+    if stage == "tasks":
+        named = [params.tasks.known, *params.tasks.panels.values()]
+    elif stage == "train":
+        rollouts = params.train.rollouts
+        named = [rollouts] if isinstance(rollouts, str) else [*rollouts]
+    yield from (path for path in map(Path, filter(None, named)) if path.exists())
 
 
 def reads(file: Path) -> set[str]:

@@ -38,7 +38,7 @@ def main(params: Params, t: int) -> None:
     config, folder = params.evaluate, Paths.evaluation(t)
     environment = open_environment(params.environment)
     names = played(config, environment.panels, params.environment)
-    panels = {name: read_tasks(Paths.panel(name), params.environment) for name in names}
+    panels = {name: read_tasks(Paths.panel(name), environment.name) for name in names}
     traced = [task.task_id for name in names[:1] for task in panels[name][: min(TRACED, config.tasks)]]
     limits = Limits.of(params.policy)
     with (

@@ -19,7 +19,7 @@ from coevolve.stages.schema import Params
 
 def main(params: Params, t: int) -> None:
     environment = open_environment(params.environment)
-    tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
+    tasks = read_tasks(Paths.tasks(t), environment.name, least=1)
     signals = read_jsonl(Paths.signals(t), Signal)
     trajectories = read_trajectories(Paths.trajectories(t))
     specs = read_jsonl(Paths.specs(t), Generation) if params.explore.guidance == "generator" else []

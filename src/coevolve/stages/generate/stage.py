@@ -47,7 +47,7 @@ def main(params: Params, t: int) -> None:
         plan = Plan(
             seed=params.seed,
             t=t,
-            tasks=read_tasks(Paths.tasks(t), params.environment, least=1),
+            tasks=read_tasks(Paths.tasks(t), environment.name, least=1),
             attempts=read_attempts(Paths.attempts(t + 1)),
             generations=read_jsonl(Paths.generations(t), Generation),
             count=params.explore.explorations,

@@ -20,5 +20,5 @@ def main(params: Params) -> None:
         print(IDLE)
         return
     environment = open_environment(params.environment)
-    tasks = read_tasks(Paths.tasks(0), params.environment, least=1)
+    tasks = read_tasks(Paths.tasks(0), environment.name, least=1)
     start(Paths.generator(0), model, revision, environment, tasks, scratch_key("generator", None, params))

@@ -85,7 +85,7 @@ def main(params: Params, t: int) -> None:
         return
     prepare_players()
     environment = open_environment(params.environment)
-    tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
+    tasks = read_tasks(Paths.tasks(t), environment.name, least=1)
     before = read_visits(Paths.attempts(t))
     shared = Shared(params.train, params.policy, params.launch)
     with claim(scratch() / "pairs" / scratch_key("pairs", t, params)) as folder:

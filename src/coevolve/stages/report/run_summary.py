@@ -32,7 +32,7 @@ class Summary:
 
     ``run`` is a hash of the datasets and policies. ``policies`` holds each policy's metrics on the panels, ``stages`` the
     summaries of the stages in the order of the graph, and ``budget`` their total costs. ``arithmetic`` names the
-    arithmetic of the computations. ``notes`` are messages that need attention.
+    arithmetic of the computations. ``notes`` are messages that need attention. A run that trains no policy has no panels.
     """
 
     run: str
@@ -84,25 +84,27 @@ class Summary:
 
 def run_hash(last: int) -> str:
     """Hash of all datasets and policies up to ``last``. Runs with equal results have equal hashes."""
-    hashes = [[file_hash(Paths.tasks(t)), policy_hash(Paths.policy(t))] for t in range(last + 1)]
+    policies = [[policy_hash(path)] if (path := Paths.policy(t)).is_dir() else [] for t in range(last + 1)]
+    hashes = [[file_hash(Paths.tasks(t)), *policies[t]] for t in range(last + 1)]
     return content_hash(hashes)
 
 
-def summarize(run: str, environment: str, iterations: Sequence[Iteration], rule: ChampionRule) -> Summary:
-    """The summary of the run in this folder."""
+def summarize(
+    run: str, environment: str, iterations: Sequence[Iteration], rule: ChampionRule, trains: bool = True
+) -> Summary:
+    """The summary of the run in this folder, which ``trains`` policies or not."""
     last = iterations[-1].next
-    files = [Paths.evaluation(t) / "metrics.json" for t in range(last + 1)]
-    policies = [
-        {name: parse(PanelMetrics, values, f"{path}: {name}") for name, values in read_json(path).items()}
-        for path in files
-    ]
+    policies: list[dict[str, PanelMetrics]] = [{} for _ in range(last + 1)]
+    for t in range(last + 1) if trains else ():
+        path = Paths.evaluation(t) / "metrics.json"
+        policies[t] = {name: parse(PanelMetrics, values, f"{path}: {name}") for name, values in read_json(path).items()}
     stages = _summaries(iterations)
     return Summary(
         run=run,
         environment=environment,
         seed=rule.seed,
         confidence=rule.confidence,
-        champion=champion(rule, last),
+        champion=champion(rule, last) if trains else Champion(rule.panel, 0, []),
         budget=_budget(stages),
         arithmetic="; ".join(dict.fromkeys(stage.arithmetic for stage in stages if stage.arithmetic)) or UNKNOWN,
         notes=[*_weak(policies), *_notes(stages)],

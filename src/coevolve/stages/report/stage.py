@@ -31,8 +31,10 @@ def main(params: Params) -> None:
         params.evaluate.confidence,
         params.seed,
     )
-    summary = summarize(name, params.environment, params.iterations, rule)
+    summary = summarize(name, params.environment, params.iterations, rule, params.trains)
     files, weakest = write(summary, params.report.traces)
+    if not params.trains:
+        return
     with start(
         params.tracking, "pipeline", {"coevolve.run": summary.run, "coevolve.arithmetic": summary.arithmetic}
     ) as pipeline:

@@ -26,9 +26,10 @@ def table(summary: Summary) -> str:
     lines = [line.rstrip() for line in text.getvalue().splitlines() if line.strip()]
     lines += [
         "",
-        "Row t: dataset t, the signals found while training on it, and the success of policy t on the frozen panels, "
-        f"± half its {summary.confidence:.0%} interval",
-        champion_line(summary),
+        "Row t: dataset t, the signals found while training on it"
+        + f", and the success of policy t on the frozen panels, ± half its {summary.confidence:.0%} interval"
+        * bool(summary.panels),
+        *([champion_line(summary)] if summary.panels else []),
         "Budget: " + ", ".join(f"{number(value)} {name}" for name, value in summary.budget.items()),
         *(f"Note: {note}" for note in summary.notes),
         f"Run {summary.run}, computed by {summary.arithmetic}",

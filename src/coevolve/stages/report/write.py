@@ -56,11 +56,11 @@ def write(summary: Summary, count: int) -> tuple[list[Path], list[Weak]]:
     write_json(METRICS, headline(summary))
     for panel, text in curves(summary).items():
         write_text(Paths.report / "curves" / f"{panel}.csv", text)
-    curve = draw(summary)
+    curve = draw(summary) if summary.panels else ""
     texts = {
         "table.txt": table(summary) + "\n",
         "index.html": render(summary, curve, reader, new_tasks),
-        "curve.svg": curve,
+        **({"curve.svg": curve} if curve else {}),
     }
     for name, text in texts.items():
         write_text(Paths.report / name, text)

@@ -29,7 +29,8 @@ def main(params: Params, t: int) -> None:
         fired = Counter(signal.kind for signal in read_jsonl(Paths.signals(t), Signal))
         counts = {kind: fired[kind] for kind in KINDS if kind in params.signals.kinds}
         attempts = table.attempts()
-        check_start(t, fired.total(), attempts)
+        if params.trains:
+            check_start(t, fired.total(), attempts)
         write_jsonl(Paths.attempts(t + 1), attempts)
         mean = learnability(recorded({}, attempts))
         why = absence(table, params.signals.rare_threshold)

@@ -17,7 +17,7 @@ from coevolve.stages.synthesize.synthesizer import candidates_of, few_teach, wor
 
 def main(params: Params, t: int) -> None:
     environment = open_environment(params.environment)
-    tasks = read_tasks(Paths.tasks(t), params.environment)
+    tasks = read_tasks(Paths.tasks(t), environment.name)
     explorations = read_jsonl(Paths.explorations(t), Exploration)
     config, count = params.synthesize, params.candidates
     with (

@@ -5,9 +5,10 @@ files data/0/attempts.jsonl and data/0/generations.jsonl, and failures/0, the un
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import write_json, write_jsonl
+from coevolve.core.io import read_tasks, write_json, write_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
 from coevolve.core.task import Task
@@ -19,31 +20,32 @@ from coevolve.stages.schema import Params
 from coevolve.stages.tasks.config import Tasks
 
 
-def start(environment: Environment, config: Tasks, champion_panel: str) -> tuple[Sequence[Task], list[str]]:
+def start(environment: Environment, config: Tasks, champion_panel: str | None) -> tuple[Sequence[Task], list[str]]:
     """Dataset 0, and a note if the split has fewer tasks than asked for.
 
-    ``champion_panel`` (`report.panel`) must be a panel of ``environment``.
+    ``champion_panel`` (`report.panel`) must be a panel of ``environment``, unless it is None.
     """
     for key, name, kind, known in (
         ("report.panel", champion_panel, "panel", environment.panels),
         ("tasks.split", config.split, "training split", ("seed", *environment.more_splits)),
     ):
-        if name not in known:
+        if name is not None and name not in known:
             raise CoevolveError(
                 f"params.yaml: {key}: {name!r} is not a {kind} of {environment.name}; expected one of: {', '.join(known)}"
             )
-    offered = environment.tasks(config.split)
-    shortage = (
-        f"tasks.seed_tasks is {config.seed_tasks}, but split {config.split} of {environment.name} has {len(offered)} tasks: "
-        "all are used"
-    )
+    if config.known is None:
+        offered, source = environment.tasks(config.split), f"split {config.split} of {environment.name}"
+    else:
+        offered, source = read_tasks(Path(config.known), environment.name, least=1), config.known
+    shortage = f"tasks.seed_tasks is {config.seed_tasks}, but {source} has {len(offered)} tasks: all are used"
     return offered[: config.seed_tasks], [shortage] * (len(offered) < config.seed_tasks)
 
 
 def main(params: Params) -> None:
     environment = make(params.environment)
-    seed, notes = start(environment, params.tasks, params.report.panel)
+    seed, notes = start(environment, params.tasks, params.report.panel if params.trains else None)
     panels = {panel: environment.tasks(panel) for panel in environment.panels}
+    panels |= {name: read_tasks(Path(file), environment.name, least=1) for name, file in params.tasks.panels.items()}
     write_json(Paths.environment, identity(environment))
     write_jsonl(Paths.tasks(0), seed)
     write_jsonl(Paths.attempts(0), [])
@@ -52,7 +54,8 @@ def main(params: Params) -> None:
     write_summary(StageSummary("tasks", 0, {TASKS: len(seed)}, columns=[TASKS], notes=notes))
     print("\n".join([f"{Paths.tasks(0)}: {len(seed)} tasks", *(f"note: {note}" for note in notes)]))
     if (
-        params.base.model == "tiny"
+        params.trains
+        and params.base.model == "tiny"
         and params.warm.steps == 0
         and not is_own(params.environment)
         and params.environment != "miniworld"

@@ -51,7 +51,9 @@ class Optimizer(Section):
 
 class Train(Optimizer):
     learner: Annotated[str, one_of(LEARNERS.names)] = "grpo"
-    """Learner: grpo, from its own attempts; dpo, from preference pairs; sft, from successful episodes."""
+    """Learner: grpo, from its own attempts; dpo, from preference pairs; sft, from successful episodes; import, not at all."""
+    rollouts: str | list[str] = []
+    """Files, folders or globs of another trainer's rollouts, which learner import takes for the agent's."""
     tasks_per_step: Count = 16
     """Tasks per optimizer step, one group of attempts each."""
     group_size: Annotated[int, Field(ge=2)] = 8

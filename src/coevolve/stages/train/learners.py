@@ -16,6 +16,7 @@ LEARNERS = Registry(
         "grpo": "coevolve.stages.train.grpo",
         "dpo": "coevolve.stages.train.dpo",
         "sft": "coevolve.stages.train.sft",
+        "import": "coevolve.rollouts.import_learner",
     },
 )
 

@@ -40,7 +40,10 @@ PREFERENCE = {
 
 def main(params: Params, t: int) -> int:
     environment = open_environment(params.environment)
-    tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
+    if not params.trains:
+        LEARNERS.find(params.train.learner, "imported")(params.train, params.learner, environment, t)
+        return 0
+    tasks = read_tasks(Paths.tasks(t), environment.name, least=1)
     settings = Settings(params.train, params.policy, params.launch, params.learner)
     attempts = read_visits(Paths.attempts(t))
     files = {name: Paths.pairs(t) / f"{name}.parquet" for name in ("rehearsals", "references", "hard")}

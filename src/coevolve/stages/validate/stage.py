@@ -66,7 +66,11 @@ def main(params: Params, t: int) -> None:
     validation = validate(
         next_dataset(t),
         environment,
-        {task.task_id for name in environment.panels for task in read_tasks(Paths.panel(name), params.environment)},
+        {
+            task.task_id
+            for name in Paths.panel_names(environment.panels)
+            for task in read_tasks(Paths.panel(name), environment.name)
+        },
         params.validate_,
         docs,
         rejected(),

@@ -32,6 +32,8 @@ class Verify(Section):
     """Attempts of the LLM of section endpoint at each accepted task; a task that it never solves is rejected."""
     pass_rate_samples: Whole = 4
     """Episodes of the current policy per accepted task, to measure its pass rate; 0 leaves the rate unknown."""
+    policy: str | None = None
+    """Model directory, or the URL of a served model (endpoint.model), whose pass rates count; null takes the new policy."""
     select: Select | None = Select()
     """Rule that selects the accepted tasks to keep; null keeps all."""
 

@@ -5,8 +5,11 @@ data/t/verified/verdicts.jsonl, data/t/verified/accepted.jsonl, and the task gen
 data/next/generations.jsonl. data/t/requests/verify holds every request to a solver at an endpoint, its reply and cost.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from coevolve.core.attempts import read_attempts
 from coevolve.core.interruptions import hopeless
@@ -20,7 +23,9 @@ from coevolve.core.workers import Engine, engine
 from coevolve.endpoint.spending import Meter, metered
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import fingerprint_of, open_environment
+from coevolve.policies.endpoint_policy import EndpointPolicy
 from coevolve.policies.loading import playing
+from coevolve.policies.policy import Policy, Replicas
 from coevolve.rollout import Limits
 from coevolve.stages.generate.rewards import settled, with_generator
 from coevolve.stages.schema import Params
@@ -34,7 +39,7 @@ from coevolve.stages.verify.solver import Solver
 def main(params: Params, t: int) -> None:
     """Each step takes the judged candidates and returns them with its part of the verdict."""
     environment = open_environment(params.environment)
-    known_tasks = read_tasks(Paths.tasks(t), params.environment)
+    known_tasks = read_tasks(Paths.tasks(t), environment.name)
     with engine(params.compute, partial(fingerprint_of, params.environment)) as workers:
         judged = _judge(params, t, environment, known_tasks, workers)
         hopeless(causes(judged), len(judged), "candidates")
@@ -61,7 +66,7 @@ def _judge(
 ) -> list[Judged]:
     """The environment judges the candidates."""
     config, lines = params.verify, read_lines(Paths.candidates(t))
-    panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
+    panels = {name: read_tasks(Paths.panel(name), environment.name) for name in Paths.panel_names(environment.panels)}
     library = Library(known_tasks, panels, config.near_duplicate)
     with bar(len(lines), f"verify {t}", "candidates") as progress:
         enabled, words = config.enabled, config.words
@@ -87,14 +92,29 @@ def _solve(params: Params, t: int, environment: Environment, judged: list[Judged
 def _play(
     params: Params, t: int, environment: Environment, judged: list[Judged], workers: Engine | None
 ) -> list[Judged]:
-    """policies/next plays the accepted tasks, if ``verify.pass_rate_samples`` is above 0."""
-    samples, tasks = params.verify.pass_rate_samples, accepted(judged)
+    """The policy, if there is one, plays the accepted tasks, if ``verify.pass_rate_samples`` is above 0."""
+    played = params.trains or params.verify.policy is not None
+    samples, tasks = params.verify.pass_rate_samples * played, accepted(judged)
     if not tasks or not samples:
         return judged
     limits = Limits.of(params.policy)
     with (
-        playing(Paths.policy(t + 1), params.policy, params.train.temperature, workers) as policy,
         bar(len(tasks) * samples, f"pass rates {t}", "episodes") as progress,
+        _player(params, t, workers, progress) as policy,
     ):
         counts = pass_counts(policy, environment, tasks, limits, samples, params.seed, progress.update)
     return with_pass_rates(judged, counts)
+
+
+@contextmanager
+def _player(params: Params, t: int, workers: Engine | None, progress: Any) -> Iterator[Policy | Replicas]:
+    """The policy that ``verify.policy`` names, or else policies/next."""
+    given, temperature = params.verify.policy, params.train.temperature
+    if given is None or "://" not in given:
+        with playing(Path(given) if given else Paths.policy(t + 1), params.policy, temperature, workers) as policy:
+            yield policy
+        return
+    served = params.endpoint.model_copy(update={"url": given, "temperature": temperature})
+    with metered(served, True, Paths.requests(t, "verify") / "policy", progress) as meter:
+        assert meter.endpoint is not None
+        yield EndpointPolicy(meter.endpoint, temperature)

@@ -4,15 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+from coevolve.rollouts.grow_options import GrowOptions
+from coevolve.rollouts.grown_tasks import _Growth, grow
 
 from coevolve.core.io import write_jsonl
 from coevolve.core.records import Verdict
 from coevolve.core.trajectories import write_trajectories
 from coevolve.environments.registry import make
-from coevolve.rollouts.grow_options import GrowOptions
-from coevolve.rollouts.grown_tasks import _Growth, grow
 from tests.integration.endpoint.proxy import proxy
-from tests.unit.rollouts.test_grown_tasks import KNOWN, MADE
+from tests.unit.rollouts.test_grow_loop import KNOWN, MADE
 
 
 def test_served_model_explores_and_is_asked_once(
