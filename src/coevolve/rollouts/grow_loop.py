@@ -194,12 +194,18 @@ def _known(
     match = RowMatch(world, tasks)
     found = trajectories(read_rollouts(files, options, learner.format), match, account, world.tools())
     found = account.some(found, str(files[0]), options.remarks)
-    solved = solved_rows(world, {task.task_id: task for task in tasks}, found, learner.threshold)
+    try:
+        solved = solved_rows(world, {task.task_id: task for task in tasks}, found, learner.threshold)
+    except CoevolveError as error:
+        raise CoevolveError("; ".join([str(error), *_otherwise(account)])) from None
     given.setdefault("import", {})["threshold"] = solved.full
-    others = [
-        f"{text}: {count} rollouts, left out (first: {first})" for text, (count, first) in account.reasons.items()
-    ]
-    return solved.tasks, solved.notes + [text for text in others if text.startswith(OTHERWISE)]
+    return solved.tasks, solved.notes + _otherwise(account)
+
+
+def _otherwise(account: RolloutAccount) -> list[str]:
+    """A line about rollouts that the class answers otherwise."""
+    found = account.reasons.get(OTHERWISE)
+    return [f"{OTHERWISE}: {found[0]} rollouts, left out (first: {found[1]})"] if found else []
 
 
 def _check_apart(world: Environment, known: Iterable[Task], panels: Mapping[str, list[Task]], params: Params) -> None:
