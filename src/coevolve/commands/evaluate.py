@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
             "--samples: at temperature 0 all episodes of a task are the same; set --temperature too, for example to 1"
         )
     environment = make(args.environment)
-    splits = {split: environment.tasks(split) for split in args.split or environment.panels}
+    splits = {split: environment.tasks(split) for split in args.split or environment.panels or ("seed",)}
     chosen = {name: getattr(args, name) for name in ("tasks", "samples", "temperature")}
     config = Evaluate(panels=None, bootstrap=2000, confidence=0.95, **chosen)
     limits = Limits(args.max_turns, args.episode_tokens, args.reply_tokens, args.max_seconds)

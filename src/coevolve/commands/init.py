@@ -125,6 +125,11 @@ def _environment(given: str, project: Path) -> Tried:
         if not Path(f"{module}.py").is_file():
             return _tried(given, project)
         given = f"{module}.py:{maker}"  # the pyproject.toml of this folder declares it
+    if "@" in given:
+        raise CoevolveError(
+            f"--environment {given}: the loop needs evaluation tasks of its own, which a class with a data set does not have; "
+            "`coevolve grow` takes it as it is"
+        )
     path, _, maker = given.partition(":")
     file = Path(path)
     if not maker.replace(".", "").isidentifier() or file.is_dir():

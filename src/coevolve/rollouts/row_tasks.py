@@ -21,7 +21,7 @@ from coevolve.rollouts.rollout_row import RolloutRow
 
 UNKNOWN = "no row of the data set begins with its prompt, or no rollout solves that row"
 SEVERAL = "several rows begin with its prompt and answer its calls alike: log a task_id (docs/your-trainer.md)"
-OTHERWISE = "the class answers its calls otherwise, as if it were another version"
+OTHERWISE = "the class answers its calls otherwise: another version of it, or a row that is not known"
 
 
 class RowMatch:
