@@ -67,8 +67,8 @@ def made(**values: Any) -> Params:
 
 
 def test_built_in_learners_are_listed_with_their_sections() -> None:
-    assert LEARNERS.names() == ["grpo", "dpo", "sft"]
-    assert [config_of(name).by_pairs for name in LEARNERS.names()] == [False, True, True]
+    assert LEARNERS.names() == ["grpo", "dpo", "sft", "import"]
+    assert [config_of(name).by_pairs for name in LEARNERS.names()] == [False, True, True, False]
     assert set(LEARNERS.names()) <= set(sections())
 
 
@@ -95,7 +95,7 @@ def test_learner_of_another_package_is_chosen_configured_and_run(install: Instal
         ({"mine": {"scale": 0.0}}, "mine.scale: Input should be greater than 0, found 0.0; change it"),
         (
             {"train": {"learner": "mien"}},
-            "train.learner: expected one of: grpo, dpo, sft, mine (did you mean 'mine'?), found 'mien'; change it",
+            "train.learner: expected one of: grpo, dpo, sft, import, mine (did you mean 'mine'?), found 'mien'; change it",
         ),
     ],
 )
