@@ -19,6 +19,7 @@ from coevolve.core.io import parse, parse_jsonl, write_text
 from coevolve.core.outcomes import OUTCOMES, Outcome
 from coevolve.core.paths import Paths
 from coevolve.core.stage_seconds import seconds
+from coevolve.core.statistics import KINDS
 from coevolve.core.task import Task
 from coevolve.core.text_table import text_table
 from coevolve.core.untrusted import one_line
@@ -48,7 +49,7 @@ The command reads files from DVC's cache and checks nothing out.
 """
 WORKSPACE = "workspace"
 LEGEND = (
-    "from, to: the 95 % interval of the gain, paired by task; *: it excludes zero; lost: the first policy solves the task, "
+    f"from, to: the 95 % interval of the gain, paired by task, over kinds of tasks if there are {KINDS} or more; *: it excludes zero; lost: the first policy solves the task, "
     "this one fails"
 )
 SHOWN = 5  # lost tasks to name
@@ -194,7 +195,7 @@ def _gains(base: Side, side: Side, lost: list[str]) -> Table:
         interval = [f"{gain.low:+.3f}", f"{gain.high:+.3f}"]
         count = len(gain.regressions)
         success = [f"{gain.base:.3f}", f"{gain.challenger:.3f}"]
-        rows.append([gain.panel, *success, difference, *interval, str(count), str(gain.tasks)])
+        rows.append([gain.panel, *success, difference, *interval, str(count), str(gain.tasks), str(gain.kinds)])
         if count:
             more = f", among them {SHOWN}" if count > SHOWN else ""
             lost.append(f"{side.name} lost {count} task{'s' * (count > 1)} on {gain.panel}{more}:")
@@ -203,5 +204,5 @@ def _gains(base: Side, side: Side, lost: list[str]) -> Table:
     lost += partly(base, side)
     if base.digest and base.digest == side.digest:
         lost.append(f"{side.name} is the same policy as {base.name}, byte by byte, so equal evaluations gain 0")
-    columns = ["panel", base.name, side.name, "gain", "from", "to", "lost", "tasks"]
+    columns = ["panel", base.name, side.name, "gain", "from", "to", "lost", "tasks", "kinds"]
     return text_table(f"{side.name} against {base.name}", columns, rows)

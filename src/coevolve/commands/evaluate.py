@@ -18,9 +18,9 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.interruptions import interrupted, serious
 from coevolve.core.io import write_jsonl
 from coevolve.core.numeric_options import count, not_negative, positive, whole
-from coevolve.core.outcomes import Outcome, by_task, passes, unread
+from coevolve.core.outcomes import LISTED, Outcome, by_task, passes, unread
 from coevolve.core.scratch import claim, scratch
-from coevolve.core.statistics import bootstrap, depths
+from coevolve.core.statistics import bootstrap, depths, unit
 from coevolve.core.task import Task
 from coevolve.core.terminal import Printed, apart, plain
 from coevolve.core.text_table import text_table
@@ -205,7 +205,7 @@ def _opened(args: argparse.Namespace, environment: Environment) -> Iterator[tupl
 
 
 def show(split: str, outcomes: Sequence[Outcome], bad: set[str], config: Evaluate, seed: int) -> None:
-    """Print success by category; ``bad`` are tasks with a known mistake."""
+    """Print success by category, if there are at most LISTED; ``bad`` are tasks with a known mistake."""
     strict = any("strict" in outcome.checks for outcome in outcomes)
     several = [f"pass{sign}{k}" for sign in "@^" for k in depths(config.samples)]
 
@@ -213,7 +213,7 @@ def show(split: str, outcomes: Sequence[Outcome], bad: set[str], config: Evaluat
         """The values of a row, and its cells."""
         tasks = by_task(ours).values()
         successes = [_share([outcome.success for outcome in episodes]) for episodes in tasks]
-        low, high = bootstrap(successes, config, seed)
+        low, high = bootstrap(successes, config, seed, [episodes[0].category for episodes in tasks])
         known = passes(ours)
         row = [sum(successes) / len(successes), *(known.get(column) for column in several)]
         if strict:
@@ -232,7 +232,9 @@ def show(split: str, outcomes: Sequence[Outcome], bad: set[str], config: Evaluat
         mean, *others = (_figure(sum(column) / len(column) if column else None) for column in known)
         total = [["all", *figures(outcomes)[1]], ["mean", "", f"{mean}       ", *others]]
     names = ["category", "tasks", "success", *several, *["strict"] * strict, *["ceiling"] * bool(bad)]
-    Console().print(text_table(split, names, [[name, *cells] for name, (_, cells) in found.items()], total))
+    rows = [[name, *cells] for name, (_, cells) in found.items() if len(found) <= LISTED]
+    Console().print(text_table(split, names, rows, total))
+    print(f"±: half the {config.confidence:.0%} interval over {unit(len(found))}")
 
 
 def _figure(value: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -10,6 +11,7 @@ from coevolve.core.seeding import derive_seed
 from coevolve.core.statistics import Intervals, bootstrap, several
 from coevolve.core.trajectories import StopReason, Trajectory, unread_note
 
+LISTED = 25  # most kinds of tasks in a printed table
 OUTCOMES = "outcomes.jsonl"  # a file in evaluations/t, and an artifact of the tracked run behind a model version
 
 
@@ -38,7 +40,7 @@ Episode = TypeVar("Episode", Outcome, Trajectory)
 class PanelMetrics:
     """A policy's results on a panel.
 
-    They are the success rate with its confidence interval over tasks, the means of score, turns and tokens over
+    They are the success rate with its confidence interval, the success on each kind of task, the means of score, turns and tokens over
     episodes, and the counts of stop reasons.
     """
 
@@ -52,6 +54,7 @@ class PanelMetrics:
     stop_reasons: dict[str, int]
     episodes: int = 0
     several: dict[str, float] = field(default_factory=dict)  # pass@k and pass^k, if tasks were played several times
+    kinds: dict[str, float] = field(default_factory=dict)
 
     @property
     def tokens_per_success(self) -> float | None:
@@ -64,8 +67,9 @@ def metrics(outcomes: Sequence[Outcome], config: Intervals, seed: int) -> dict[s
     by_panel = {}
     for name in dict.fromkeys(outcome.panel for outcome in outcomes):
         played = [outcome for outcome in outcomes if outcome.panel == name]
-        rates = list(solved(played, name).values())
-        low, high = bootstrap(rates, config, derive_seed(seed, "bootstrap", name))
+        success, kinds = solved(played, name), kinds_of(played)
+        rates = list(success.values())
+        low, high = bootstrap(rates, config, derive_seed(seed, "bootstrap", name), [kinds[task] for task in success])
         ends = {str(reason): sum(outcome.stop_reason == reason for outcome in played) for reason in StopReason}
         by_panel[name] = PanelMetrics(
             tasks=len(rates),
@@ -78,6 +82,10 @@ def metrics(outcomes: Sequence[Outcome], config: Intervals, seed: int) -> dict[s
             stop_reasons={name: count for name, count in ends.items() if count},
             episodes=len(played),
             several=passes(played),
+            kinds={
+                kind: float(np.mean([rate for task, rate in success.items() if kinds[task] == kind]))
+                for kind in dict.fromkeys(kinds.values())
+            },
         )
     return by_panel
 
@@ -102,19 +110,28 @@ def solved(outcomes: Iterable[Outcome], panel: str) -> dict[str, float]:
     return {task: sum(outcome.success for outcome in played) / len(played) for task, played in episodes.items()}
 
 
+def kinds_of(outcomes: Iterable[Outcome]) -> dict[str, str]:
+    """The kind of each task."""
+    return {outcome.task_id: outcome.category for outcome in outcomes}
+
+
 def passes(outcomes: Iterable[Outcome]) -> dict[str, float]:
     """pass@k and pass^k over the tasks of ``outcomes``; empty if each was played once."""
     return several([(len(played), sum(outcome.success for outcome in played)) for played in by_task(outcomes).values()])
 
 
 def paired_interval(
-    base: Mapping[str, float], challenger: Mapping[str, float], config: Intervals, seed: int
+    base: Mapping[str, float],
+    challenger: Mapping[str, float],
+    config: Intervals,
+    seed: int,
+    kinds: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[float, float, float]:
     """Mean gain of ``challenger`` over ``base`` (scores by task) with its interval, over the tasks of both.
 
-    Pairing by task removes the tasks' difficulty from the comparison.
+    Pairing by task removes the tasks' difficulty from the comparison. ``kinds`` holds the kind of each task.
     """
     shared = [task for task in base if task in challenger]
     gains = [challenger[task] - base[task] for task in shared]
-    low, high = bootstrap(gains, config, seed)
+    low, high = bootstrap(gains, config, seed, [kinds.get(task, "") for task in shared])
     return float(np.mean(gains)), low, high

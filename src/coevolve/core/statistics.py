@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+KINDS = 10  # fewest kinds of tasks that stand for others; fewer are strata, such as levels of difficulty
+
 
 class Intervals(Protocol):
     """Parameters of bootstrap intervals: the number of resamples and the level."""
@@ -18,16 +20,35 @@ class Intervals(Protocol):
     def confidence(self) -> float: ...
 
 
-def bootstrap(values: Sequence[float], config: Intervals, seed: int) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean (Efron 1979) from ``config.bootstrap`` resamples of tasks."""
+def bootstrap(values: Sequence[float], config: Intervals, seed: int, kinds: Sequence[str] = ()) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean (Efron 1979) from ``config.bootstrap`` resamples of tasks.
+
+    ``kinds`` names the kind of each task. Tasks of one kind succeed and fail together, so with KINDS kinds or more each resample
+    draws kinds, and then tasks of each drawn kind (Davison and Hinkley 1997, section 3.8).
+    """
     import numpy as np
 
     data = np.asarray(values, dtype=float)
     rng = np.random.default_rng(seed)
-    means = data[rng.integers(0, len(data), (config.bootstrap, len(data)))].mean(axis=1)
+    if len(set(kinds)) < KINDS:
+        means = data[rng.integers(0, len(data), (config.bootstrap, len(data)))].mean(axis=1)
+    else:
+        _, kind_of, sizes = np.unique(np.asarray(kinds), return_inverse=True, return_counts=True)
+        data = data[np.argsort(kind_of, kind="stable")]
+        starts = np.cumsum(sizes) - sizes
+        means = np.empty(config.bootstrap)
+        for row, drawn in enumerate(rng.integers(0, len(sizes), (config.bootstrap, len(sizes)))):
+            count = sizes[drawn]
+            tasks = np.repeat(starts[drawn], count) + (rng.random(count.sum()) * np.repeat(count, count)).astype(int)
+            means[row] = data[tasks].mean()
     outside = (1.0 - config.confidence) / 2.0
     low, high = np.quantile(means, [outside, 1.0 - outside])
     return float(low), float(high)
+
+
+def unit(kinds: int) -> str:
+    """What an interval is over, in words, if its tasks are of so many kinds."""
+    return f"{kinds} kinds of tasks" if kinds >= KINDS else "tasks"
 
 
 def evenness(counts: Mapping[str, int], most: int) -> float | None:

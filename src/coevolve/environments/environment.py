@@ -215,8 +215,13 @@ class Environment(ABC):
         raise CoevolveError(f"{self.name} constructs no tasks")
 
     def category(self, task: Task) -> str:
-        """The row of ``task`` in a table of results: by default its first tag."""
-        return task.family or "other"
+        """The kind of ``task``, a row in a table of results and a unit of intervals.
+
+        By default it is the first tag, or the tools of the reference in order if the first tag is a tool or there is none.
+        """
+        if task.family and task.family not in task.tools:
+            return task.family
+        return ", ".join(call.name for call in task.calls) or "other"
 
     def scenario(self, task: Task) -> str:
         """The scenario of ``task``. A scenario succeeds if all its tasks do. By default each task is a separate scenario."""

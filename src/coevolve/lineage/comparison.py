@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from coevolve.core.outcomes import Outcome, paired_interval, passes, solved
+from coevolve.core.outcomes import Outcome, kinds_of, paired_interval, passes, solved
 from coevolve.core.section import dotted
 from coevolve.core.seeding import derive_seed
 from coevolve.core.stage_summary import TASKS
@@ -55,13 +55,14 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """The gain of a side over the first side, on the tasks that both played: mean and interval, paired by task.
+    """The gain of a side over the first side, on the tasks that both played: mean and interval, paired by task, over ``kinds`` kinds.
 
     ``regressions`` are tasks that the first side solves more often.
     """
 
     panel: str
     tasks: int
+    kinds: int
     base: float
     challenger: float
     gain: float
@@ -94,10 +95,11 @@ def gains(base: Side, challenger: Side, config: Evaluate) -> list[Gain]:
         if not shared:
             continue
         seed = derive_seed("compare", panel, base.name, challenger.name)
-        gain, low, high = paired_interval(ours, theirs, config, seed)
+        kinds = kinds_of(one for one in base.outcomes if one.task_id in theirs and one.panel == panel)
+        gain, low, high = paired_interval(ours, theirs, config, seed, kinds)
         base_success, success = (fmean(side[task] for task in shared) for side in (ours, theirs))
         lost = [task for task in shared if ours[task] > theirs[task]]
-        found.append(Gain(panel, len(shared), base_success, success, gain, low, high, lost))
+        found.append(Gain(panel, len(shared), len(set(kinds.values())), base_success, success, gain, low, high, lost))
     return found
 
 

@@ -84,5 +84,16 @@ def test_an_environment_that_plays_evaluates_and_its_prints_are_counted(habit: s
     file = Path(__file__).parents[1] / "environments/unruly.py"
     done = coevolve("evaluate", "--environment", f"{file}:{habit}", "--policy", "reference")
     assert done.returncode == 0 and " 1.000 " in done.stdout
-    said = [line for line in done.stdout.splitlines() if "press" in line]
+    said = [line for line in done.stdout.splitlines() if "pressing" in line]
     assert said == (["the environment printed 3 lines; the first: pressing"] if habit == "Shouting" else [])
+
+
+@pytest.mark.parametrize(("kinds", "rows"), [(12, 12), (26, 0)])
+def test_kinds_are_listed_if_they_are_few(kinds: int, rows: int, capsys: pytest.CaptureFixture[str]) -> None:
+    outcomes = [
+        Outcome("test", str(n), f"kind{n % kinds}", 1.0, n % 2 == 0, "done", 1, 1, {}) for n in range(3 * kinds)
+    ]
+    show("test", outcomes, set(), CONFIG.model_copy(update={"samples": 1}), 0)
+    printed = capsys.readouterr().out
+    assert f"interval over {kinds} kinds of tasks" in printed
+    assert sum(line.split()[0].startswith("kind") for line in printed.splitlines() if line.strip()) == rows

@@ -102,7 +102,7 @@ def test_every_panel_is_one_line_in_eighty_columns() -> None:
     one = side("an-experiment-of-mine:3", dict.fromkeys(lost, True))
     (row,) = (line for line in printed(80, one, side("another-experiment:12", lost)) if "-0." in line)
     panel, base, other, gain, low, high, *counts = row.split()
-    assert (panel, base, other, gain, counts) == ("test", "1.000", "0.495", "-0.505*", ["50", "99"])
+    assert (panel, base, other, gain, counts) == ("test", "1.000", "0.495", "-0.505*", ["50", "99", "1"])
     assert -0.65 < float(low) < -0.505 < float(high) < -0.35
 
 
@@ -133,3 +133,17 @@ def test_history_covers_the_iterations_before_the_policy() -> None:
     }  # fmt: skip
     assert history(replace(whole, t=1))["gradient steps"] == 20
     assert history(replace(whole, t=0))["tasks trained on"] == 0
+
+
+def test_a_gain_of_few_kinds_is_less_certain_than_one_over_tasks() -> None:
+    """Half of the kinds are won whole: over tasks the gain is narrow, over kinds it is not, and their number is shown."""
+    won = {f"{kind}-{number}": kind < 6 for kind in range(12) for number in range(20)}
+    sides = [side("a", dict.fromkeys(won, False)), side("b", won)]
+    apart = [
+        replace(one, outcomes=[replace(played, category=played.task_id.split("-")[0]) for played in one.outcomes])
+        for one in sides
+    ]
+    (alike,), (gain,) = gains(*sides, CONFIG), gains(*apart, CONFIG)
+    assert (alike.kinds, gain.kinds, gain.tasks, gain.gain) == (1, 12, 240, 0.5)
+    assert gain.high - gain.low > 3 * (alike.high - alike.low)
+    assert any(line.split()[-2:] == ["tasks", "kinds"] for line in printed(80, *apart))

@@ -13,6 +13,7 @@ from coevolve.core.outcomes import PanelMetrics
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import Iteration, steps
 from coevolve.core.stage_summary import TASKS, StageSummary
+from coevolve.core.statistics import unit
 from coevolve.core.task import SCHEMA_VERSION
 from coevolve.tracking.champion import Champion, ChampionRule, champion
 
@@ -55,6 +56,11 @@ class Summary:
     @property
     def panels(self) -> list[str]:
         return list(self.policies[0])
+
+    @property
+    def unit(self) -> str:
+        """What the intervals of the panels are over, in words."""
+        return " or ".join(dict.fromkeys(unit(len(metrics.kinds)) for metrics in self.policies[-1].values()))
 
     @property
     def columns(self) -> list[str]:

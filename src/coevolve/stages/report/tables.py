@@ -5,13 +5,14 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
+from coevolve.core.outcomes import LISTED
 from coevolve.core.stage_summary import ACCEPTED, TASKS, TOKENS
 from coevolve.core.text_table import text_table
 from coevolve.stages.report.run_summary import Number, Summary
 
 
 def table(summary: Summary) -> str:
-    """The final table of a run. Row t shows dataset t and the success of policy t."""
+    """The final table of a run. Row t shows dataset t and the success of policy t. A table by kind of task follows if they are few."""
     from rich.console import Console
 
     rows = []
@@ -23,11 +24,15 @@ def table(summary: Summary) -> str:
     text = io.StringIO()
     console = Console(file=text, width=sum(len(name) + 12 for name in columns), color_system=None)
     console.print(text_table(f"coevolve on {summary.environment}", columns, rows))
+    kinds = _kinds(summary)
+    if 1 < len(kinds) <= LISTED:
+        title = f"Success by kind of task, policies/0 and policies/{summary.last}"
+        console.print(text_table(title, ["kind", *summary.panels], kinds))
     lines = [line.rstrip() for line in text.getvalue().splitlines() if line.strip()]
     lines += [
         "",
         "Row t: dataset t, the signals found while training on it"
-        + f", and the success of policy t on the frozen panels, ± half its {summary.confidence:.0%} interval"
+        + f", and the success of policy t on the frozen panels, ± half its {summary.confidence:.0%} interval over {summary.unit}"
         * bool(summary.panels),
         *([champion_line(summary)] if summary.panels else []),
         "Budget: " + ", ".join(f"{number(value)} {name}" for name, value in summary.budget.items()),
@@ -37,6 +42,17 @@ def table(summary: Summary) -> str:
         "`dvc exp show --only-changed --drop '.*/.*' --keep 'success\\.'`",
     ]
     return "\n".join(lines)
+
+
+def _kinds(summary: Summary) -> list[list[str]]:
+    """A row for each kind of task: on each panel, the success of the first and of the last policy."""
+    first, last = summary.policies[0], summary.policies[-1]
+    names = dict.fromkeys(kind for metrics in last.values() for kind in metrics.kinds)
+
+    def cell(panel: str, kind: str) -> str:
+        return " → ".join(f"{one[panel].kinds[kind]:.2f}" for one in (first, last) if kind in one[panel].kinds) or "-"
+
+    return [[kind, *(cell(panel, kind) for panel in summary.panels)] for kind in names]
 
 
 def champion_line(summary: Summary) -> str:

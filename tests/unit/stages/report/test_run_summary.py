@@ -271,3 +271,20 @@ def test_a_summary_of_another_stage_is_one_line(run: Path, params: Params) -> No
     write_json(file, {**read_json(file), "stage": "it's"})
     with pytest.raises(CoevolveError, match=r"data/1/summary/train\.json: stage is \"it's\", expected 'train'"):
         summed(params)
+
+
+def test_kinds_of_tasks_are_listed_and_decide_the_interval(params: Params, run: Path) -> None:
+    """Twelve kinds, of which the last policy wins the first half whole."""
+    for t in range(4):
+        played = [
+            Outcome("validation", str(n), f"kind{n % 12}", 1.0, t == 3 and n % 12 < 6, "done", 4, 40, {})
+            for n in range(96)
+        ]
+        found = metrics(played, params.evaluate, 0)
+        write_json(Paths.evaluation(t) / "metrics.json", {panel: asdict(one) for panel, one in found.items()})
+    made = summed(params)
+    text = table(made)
+    assert "± half its 95% interval over 12 kinds of tasks" in text and made.unit == "12 kinds of tasks"
+    rows = dict(line.split(maxsplit=1) for line in text.splitlines() if line.strip().startswith("kind1"))
+    assert rows == {"kind1": "0.00 → 1.00", "kind10": "0.00 → 0.00", "kind11": "0.00 → 0.00"}
+    assert "0.50 ±0.2" in text  # 0.10 over tasks
