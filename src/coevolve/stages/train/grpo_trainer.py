@@ -52,7 +52,7 @@ from coevolve.stages.train.groups import (
     requests,
 )
 from coevolve.stages.train.grpo import Grpo
-from coevolve.stages.train.learner import Job, Log, Settings, anchor
+from coevolve.stages.train.learner import Job, Log, Settings, anchor, doubts
 from coevolve.stages.train.parallel_grpo import RowPart, Team, TrainingReplica, make_learner, scored_pass
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.saving import Keeper, Steps, finish, resumed
@@ -92,6 +92,7 @@ def train(settings: Settings, environment: Environment, job: Job, log: Log | Non
     logging.getLogger("trl.trainer.grpo_trainer").addFilter(_wanted)
     try:
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+        trainer.collect_doubts()
     finally:
         trainer.close()
     finish(trainer, tokenizer, settings, job, steps)
@@ -169,6 +170,11 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
             self._parameters = list(model.parameters())
             own_replica = TrainingReplica(model, self.processing_class, 0.0, {}, self.ref_model)
             self._team = Team(own_replica, replicas)
+
+    def collect_doubts(self) -> None:
+        """Add to ``doubts`` those of the helper processes."""
+        if self._team:
+            doubts.extend(sorted(self._team.doubts().difference(doubts)))
 
     def close(self) -> None:
         """End the helper processes."""

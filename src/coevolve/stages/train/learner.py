@@ -15,6 +15,15 @@ from coevolve.environments.environment import Environment
 from coevolve.policies.config import PolicySection
 from coevolve.stages.train.config import Train
 
+doubts: list[str] = []  # why a check of this process has ended a means of speed, for the summary of the stage
+
+
+def noted() -> list[str]:
+    """Take the ``doubts``."""
+    found = doubts.copy()
+    doubts.clear()
+    return found
+
 
 class NothingToLearn(CoevolveError):
     """There are fewer pairs than a step takes."""

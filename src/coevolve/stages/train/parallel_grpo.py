@@ -16,6 +16,7 @@ from trl.trainer.utils import add_fused_lm_head
 
 from coevolve.policies.policy import Replicas
 from coevolve.policies.transformers_policy import TransformersPolicy, load
+from coevolve.stages.train.learner import doubts
 from coevolve.stages.train.shared_prefix import share_prefixes
 
 Arrays = list[np.ndarray[Any, Any]]
@@ -62,6 +63,10 @@ class TrainingReplica(TransformersPolicy):
         if call:
             self._graphs[call] = graphs
         return results
+
+    def doubts(self) -> list[str]:
+        """Why passes in this process stopped sharing prefixes."""
+        return doubts
 
     def backward(self, gradients: Arrays, call: int) -> list[Arrays]:
         """For each part of the forward ``call``, the gradients of the parameters, from those of its log-probabilities."""
@@ -123,6 +128,10 @@ class Team:
         self._calls = [replica.call for replica in replicas.members] if replicas else calls
         self._pool = ThreadPoolExecutor(len(self._calls), thread_name_prefix="passes")
         self._count = 0
+
+    def doubts(self) -> set[str]:
+        """Why passes stopped sharing prefixes, in any process."""
+        return {doubt for found in self._run([("doubts",)] * len(self._calls)) for doubt in found}
 
     def send_weights(self, parameters: Iterable[torch.Tensor]) -> None:
         """Load the values of ``parameters`` in every process."""

@@ -24,7 +24,7 @@ from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.schema import Params
-from coevolve.stages.train.learner import Job, Learner, Settings
+from coevolve.stages.train.learner import Job, Learner, Settings, noted
 from coevolve.stages.train.learners import LEARNERS
 from coevolve.tracking.config import Tracking
 from coevolve.tracking.journal import start
@@ -90,6 +90,7 @@ def _learn(settings: Settings, environment: Environment, job: Job, tracking: Tra
         steps = [row for _, row in read_jsonl_objects(job.metrics)]
         stage_summary = summary(job.iteration, steps, settings.train.group_size)
         notes = interrupted(trajectory.end for trajectory in read_trajectories(job.trajectories))
+        notes += noted()
         write_summary(replace(stage_summary, arithmetic=in_effect().name, notes=notes))
         print("".join(f"{note}\n" for note in notes), end="")
     return 0

@@ -24,7 +24,7 @@ from coevolve.rollout import Limits
 from coevolve.stages.base.held_out import divided, solves
 from coevolve.stages.schema import Params
 from coevolve.stages.train.config import Train
-from coevolve.stages.train.learner import Job, Shared
+from coevolve.stages.train.learner import Job, Shared, noted
 from coevolve.tracking.journal import Run, start
 
 REACHED = "reached.json"
@@ -68,6 +68,9 @@ def main(params: Params) -> None:
             )
             notes.append(found)
         print(found)
+    doubted = noted()
+    notes += doubted
+    print("".join(f"{note}\n" for note in doubted), end="")
     shutil.copytree(made / "policy", Paths.policy(0))
     write_summary(StageSummary("warm", 0, figures, costs=costs, notes=notes, arithmetic=in_effect().name))
 

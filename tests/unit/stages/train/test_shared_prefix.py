@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, MistralConfig, Qwen3Config
 
-from coevolve.core.errors import CoevolveError
 from coevolve.stages.train import shared_prefix
+from coevolve.stages.train.learner import noted
 from coevolve.stages.train.shared_prefix import levels_of, share_prefixes, unshareable
 from tests.unit.stages.train.small import PARAMS, changed
 
@@ -173,18 +173,37 @@ def test_rounding_of_a_coarse_type_does_not_end_training(precision: str) -> None
 
 
 @pytest.mark.parametrize("precision", ["float32", "autocast", "bfloat16"])
-def test_wrong_shared_pass_ends_training_with_a_one_line_error(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_shared_pass_falls_back_to_plain_passes_and_is_noted(
+    precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The self-check notices attention to keys of another segment, through the rounding of a coarse type too."""
     ids, mask = batch(rows_of([[9] * 6, [9] * 6], tools=130, seed=6), prompt=150)
     right = shared_prefix._selected
     monkeypatch.setattr(shared_prefix, "_selected", lambda cache, segments: right(cache, segments * 0))
     model, context = in_type(precision)
+    noted()
+    with context:
+        plain = model(input_ids=ids, attention_mask=mask).logits
+        sizes = counted(model)
+        share_prefixes(model)
+        assert torch.equal(model(input_ids=ids, attention_mask=mask).logits, plain)
+        sizes.clear()
+        assert torch.equal(model(input_ids=ids, attention_mask=mask).logits, plain)
+    (note,) = noted()
+    assert "log-probabilities differ from the plain pass by" in note
+    assert sizes == [ids.numel()] and noted() == []
+
+
+@pytest.mark.parametrize("precision", ["autocast", "bfloat16"])
+def test_rows_of_equal_length_do_not_make_the_check_stricter(precision: str) -> None:
+    """A pass for each row gives the bits of one pass over all then, so the rounding that the check measures is 0."""
+    ids, mask = batch(rows_of([[9] * 8], tools=130, seed=7), prompt=150)
+    model, context = in_type(precision)
+    noted()
     share_prefixes(model)
-    with (
-        context,
-        pytest.raises(CoevolveError, match=r"log-probabilities differ from the plain pass by .*share_prefixes: false"),
-    ):
-        model(input_ids=ids, attention_mask=mask)
+    with context:
+        model(input_ids=ids[:, 3:], attention_mask=mask[:, 3:])
+    assert noted() == []
 
 
 @pytest.mark.parametrize(
