@@ -46,6 +46,7 @@ FILE.py:CLASS the command copies FILE.py, and the files in its folder that the e
 NAME` writes such a file, and `coevolve env check FILE.py:CLASS` tests one.
 """
 WARM_STEPS = 100  # most steps in which the tiny policy learns a user's own tools from references
+FITTED = "fits your tasks and your model"
 WHY = "most supervised steps on your references; warm.until (0.5) ends them"
 MOST = 256  # tasks of an environment that a new project starts from
 FIRST = ("", "seed", "iterations", "warm", "train", "verify", "grpo")  # "" is the comment that opens the file
@@ -69,6 +70,14 @@ class Tried:
     values: dict[str, Any] = field(default_factory=dict)
     tasks: int = 0
     files: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The values of params.yaml that fit the environment and the model, and what to know before a long run."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +105,8 @@ def run(args: argparse.Namespace) -> int:
         project = Path(parent) / "project"
         project.mkdir()
         tried = _environment(args.environment, project) if args.environment else Tried("miniworld")
-        _write(project, tried, args)
+        fit = _fit(tried.name, project, args)
+        _write(project, tried, args, fit)
         _version(project, folder, tried.files)
         for path in project.iterdir() if folder.is_dir() else ():
             os.replace(path, folder / path.name)
@@ -105,6 +115,7 @@ def run(args: argparse.Namespace) -> int:
     if len(tried.files) > 1:
         print(plain(f"copied from {Path(args.environment).resolve().parent}: {', '.join(tried.files)}"))
     print(plain(_next(args.folder, tried.name)))
+    print(plain("\n".join(["", *fit.lines])) if fit.lines else "", end="\n" if fit.lines else "")
     return 0
 
 
@@ -176,7 +187,16 @@ def _model(given: str | None) -> str | None:
     return str(directory(str(Path(given).expanduser().resolve())))
 
 
-def _write(project: Path, environment: Tried, args: argparse.Namespace) -> None:
+def _fit(environment: str, project: Path, args: argparse.Namespace) -> Fit:
+    """What `commands.fit` finds for an environment and a model directory, unless a profile decides."""
+    model = _model(args.model)
+    if args.profile or not args.environment or model is None or not is_path(model):
+        return Fit()
+    command = [sys.executable, "-P", "-B", "-m", "coevolve.commands.fit", environment, model]
+    return Fit(**json.loads(programs.run(command, "", project).splitlines()[-1]))
+
+
+def _write(project: Path, environment: Tried, args: argparse.Namespace, fit: Fit) -> None:
     for name in FILES:
         write_text(project / name, resource(name).read_text(encoding="utf-8"))
     ignored = resource(".gitignore").read_text(encoding="utf-8")
@@ -186,6 +206,10 @@ def _write(project: Path, environment: Tried, args: argparse.Namespace) -> None:
     write_text(params, resource("params.yaml").read_text(encoding="utf-8"))
     if args.profile:
         apply(args.profile, params)
+    with chdir(project):
+        change(params, fit.values, "--environment, --model")
+    fitting = params.read_text(encoding="utf-8").replace(f"# {ADDED}", f"# {FITTED}" if fit.values else f"# {ADDED}")
+    write_text(params, fitting)
     chosen = {"environment": environment.name, "method": args.method, "base.model": _model(args.model)}
     given = {key: value for key, value in chosen.items() if value is not None}
     written = load(params)

@@ -347,3 +347,26 @@ def test_users_stages_and_dependencies_are_allowed(tmp_path: Path, monkeypatch: 
     text = text.replace("- data/code/tasks.json\n", "- data/code/tasks.json\n      - mine.csv\n", 1)
     (project / "dvc.yaml").write_text(text)
     assert stage.run(parser(["stage"]).parse_args(["stage", "code"])) is None
+
+
+def test_parameters_fit_an_environment_and_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing needs to be edited: lamps are switched in one call, and the tiny policy's prompts are short."""
+    mine = f"{ROOT}/examples/mine/mine.py:Mine"
+    project = make(tmp_path / "fitting", "--environment", mine, "--model", str(ROOT / "policies/base"))
+    params = load_yaml(project / "params.yaml", "")
+    policy, train = params["policy"], params["train"]
+    assert (policy["max_turns"], policy["dtype"], train["group_size"], params["grpo"]["beta"]) == (3, "float32", 8, 0.0)
+    assert policy["episode_tokens"] < 768 and policy["episode_tokens"] % 64 == 0
+    assert params["evaluate"]["tasks"] <= 40 and params["warm"]["until"] == 0.35 and train["lora"]["enabled"]
+    told = capsys.readouterr().out
+    assert "an iteration takes about" in told and "has an interval of ±" in told
+
+
+def test_a_model_that_cannot_show_tools_is_refused_before_the_project_is_made(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(ROOT / "policies/base", model)
+    for file in model.glob("chat_template*"):
+        file.write_text("{% for message in messages %}{{ message['content'] }}{% endfor %}")
+    with pytest.raises(CoevolveError, match="the chat template cannot show tools"):
+        make(tmp_path / "fitting", "--environment", f"{ROOT}/examples/mine/mine.py:Mine", "--model", str(model))
+    assert not (tmp_path / "fitting").exists()

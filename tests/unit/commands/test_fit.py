@@ -1,0 +1,90 @@
+"""The parameters that fit an environment and a pretrained model."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coevolve.commands.fit import RULES, WEIGHT, Measured, fitted, lines, minutes
+from coevolve.core.errors import CoevolveError
+from coevolve.stages.schema import load, value
+from tests import ROOT
+
+# SmolLM2-135M-Instruct in the support desk of studies/desk-smollm2, with 20 GB free
+DESK = Measured(
+    turns=3,
+    episode=380,
+    reply=40,
+    prompt=270.0,
+    completion=60.0,
+    tasks=200,
+    panels=3,
+    panel=200,
+    parameters=134_515_008,
+    layers=30,
+    width=576,
+    vocabulary=49152,
+    memory=20e9,
+    gpu=False,
+    multiplies_bfloat16=True,
+    play=1.0,
+    learn=0.01,
+)
+
+
+def test_the_desk_gets_the_settings_with_which_it_was_learned_by_hand() -> None:
+    values = fitted(DESK)
+    expected = {
+        "policy.max_turns": 5, "policy.episode_tokens": 512, "policy.reply_tokens": 64, "policy.dtype": "bfloat16",
+        "warm.until": 0.35, "warm.adapters": False, "warm.learning_rate": 0.0004, "train.group_size": 8,
+        "train.tasks_per_step": 8, "grpo.beta": 0.0, "evaluate.tasks": 200,
+    }  # fmt: skip
+    assert {key: values[key] for key in expected} == expected
+
+
+def test_every_key_exists_once_and_says_what_decides_it() -> None:
+    keys = [key for key, _, _ in RULES]
+    params = load(ROOT / "params.yaml")
+    for key in keys:
+        value(params, key)
+    assert len({*keys}) == len(keys) and all(why for _, why, _ in RULES)
+    assert {*fitted(DESK)} == {*keys}
+
+
+@given(
+    st.integers(10**6, 2 * 10**9),
+    st.integers(20, 4000),
+    st.floats(1e9, 2e11),
+    st.integers(1, 5000),
+    st.integers(1, 900),
+)
+def test_values_fit_memory_tokens_and_tasks(
+    parameters: int, episode: int, memory: float, tasks: int, panel: int
+) -> None:
+    one = replace(DESK, parameters=parameters, episode=episode, memory=memory, tasks=tasks, panel=panel)
+    if 4 * parameters + one.row > memory:
+        with pytest.raises(CoevolveError, match=r"training needs .* GB, activations of one episode included"):
+            fitted(one)
+        return
+    values = fitted(one)
+    assert values["policy.episode_tokens"] >= episode
+    assert values["train.tasks_per_step"] <= tasks and values["evaluate.tasks"] <= panel
+    assert 4 <= values["train.steps"] <= 12
+    assert values["train.micro_batch"] in (1, 2, 4, 8)
+    assert values["train.micro_batch"] == 1 or 4 * parameters + values["train.micro_batch"] * one.row <= memory
+    if not values["warm.adapters"]:
+        assert WEIGHT * parameters < memory
+    assert values["warm.learning_rate"] == (0.001 if values["warm.adapters"] else 0.0004)
+
+
+def test_a_person_reads_minutes_intervals_and_tasks_that_teach_nothing() -> None:
+    values = fitted(DESK)
+    told = lines(DESK, values)
+    assert told[0].startswith(f"an iteration takes about {minutes(DESK, values):.0f} min ")
+    assert "COEVOLVE_ARITHMETIC=native" in told[1] and len(told) == 2
+    poor = replace(DESK, panel=19, alike=True, multiplies_bfloat16=False)
+    told = lines(poor, fitted(poor))
+    assert told[1] == "a panel of 19 tasks has an interval of ±0.22: write more tasks"
+    assert "learn by heart" in told[2]
+    assert minutes(replace(DESK, play=2.0, learn=0.02), values) == pytest.approx(2 * minutes(DESK, values))
