@@ -122,7 +122,10 @@ def fitted(measured: Measured) -> dict[str, Any]:
 
 
 def minutes(measured: Measured, values: Mapping[str, Any]) -> float:
-    """About how long an iteration takes: attempts, their training passes, pass rates, and the evaluation of a policy."""
+    """About how long an iteration takes: attempts, their training passes, pass rates, and the evaluation of a policy.
+
+    Larger batches play faster than the few episodes that were measured, so it is rather an upper bound.
+    """
     groups = values["train.steps"] * values["train.tasks_per_step"]
     attempts, tested = groups * GROUP, values["synthesize.count"] * values["verify.pass_rate_samples"]
     episodes = attempts + tested + values["evaluate.tasks"] * measured.panels
@@ -134,7 +137,7 @@ def lines(measured: Measured, values: Mapping[str, Any]) -> list[str]:
     """What a person must know before a long run."""
     half = 0.98 / math.sqrt(values["evaluate.tasks"])
     told = [
-        f"an iteration takes about {max(minutes(measured, values), 1):.0f} min on this machine as busy as now, "
+        f"an iteration takes up to about {max(minutes(measured, values), 1):.0f} min on this machine as busy as now, "
         f"{values['train.steps'] * values['train.tasks_per_step'] * GROUP} attempts at tasks included"
     ]
     if values["policy.dtype"] == "bfloat16" and not measured.gpu:

@@ -359,7 +359,7 @@ def test_parameters_fit_an_environment_and_a_model(tmp_path: Path, capsys: pytes
     assert policy["episode_tokens"] < 768 and policy["episode_tokens"] % 64 == 0
     assert params["evaluate"]["tasks"] <= 40 and params["warm"]["until"] == 0.35 and train["lora"]["enabled"]
     told = capsys.readouterr().out
-    assert "an iteration takes about" in told and "has an interval of ±" in told
+    assert "an iteration takes up to about" in told and "has an interval of ±" in told
 
 
 def test_a_model_that_cannot_show_tools_is_refused_before_the_project_is_made(tmp_path: Path) -> None:

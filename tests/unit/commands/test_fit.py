@@ -81,7 +81,7 @@ def test_values_fit_memory_tokens_and_tasks(
 def test_a_person_reads_minutes_intervals_and_tasks_that_teach_nothing() -> None:
     values = fitted(DESK)
     told = lines(DESK, values)
-    assert told[0].startswith(f"an iteration takes about {minutes(DESK, values):.0f} min ")
+    assert told[0].startswith(f"an iteration takes up to about {minutes(DESK, values):.0f} min ")
     assert "COEVOLVE_ARITHMETIC=native" in told[1] and len(told) == 2
     poor = replace(DESK, panel=19, alike=True, multiplies_bfloat16=False)
     told = lines(poor, fitted(poor))
