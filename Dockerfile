@@ -19,7 +19,6 @@ COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY params.yaml dvc.yaml .gitattributes .gitignore .dvcignore ./
 COPY .dvc/config .dvc/config
 COPY reviews/README.md reviews/README.md
-COPY policies/base policies/base
 COPY src src
 RUN pip install -c constraints.txt '.[train,gpu,wandb]' 'psycopg[binary]>=3.2' bitsandbytes \
     && pip install --no-deps -r src/coevolve_environments/requirements/bfcl.txt \

@@ -6,6 +6,7 @@
 # make ui      open MLflow on the project's runs (http://127.0.0.1:5000)
 # make bench   print the figures of docs/measured.md
 # make docs    build the documentation into site/
+# make policy  train the tiny policy anew, and say whether its bytes are those in git (6 minutes)
 # make study   repeat the study of the signals' placebo in two regimes (hours; continues where it stopped)
 # make lint    ruff and mypy
 # make lock    pin the installed packages
@@ -45,7 +46,7 @@ BFCL := src/coevolve_environments/requirements/bfcl.txt
 
 VLLM := $(CURDIR)/scratch/environments/vllm
 
-.PHONY: environments repro test test-all test-more test-vllm ui bench docs study lint lock install develop
+.PHONY: environments repro test test-all test-more test-vllm ui bench docs policy study lint lock install develop
 .DELETE_ON_ERROR:
 
 install: $(VENV)/.installed
@@ -119,6 +120,9 @@ bench: install
 
 docs: develop
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+
+policy: install
+	$(BIN)/python -m coevolve_environments.miniworld.recipe scratch/tiny
 
 study: install
 	for regime in weak depleted; do mkdir -p studies/again-$$regime && \

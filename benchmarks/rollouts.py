@@ -23,8 +23,9 @@ from coevolve.environments.registry import make
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
 
-POLICY = Path(__file__).parent.parent / "policies/base"
-SMOLLM2 = POLICY.parents[1] / "models/smollm2"
+ROOT = Path(__file__).parent.parent
+POLICY = ROOT / "src/coevolve_environments/miniworld/policy"
+SMOLLM2 = ROOT / "models/smollm2"
 WORLD = make("miniworld")
 LIMITS = Limits(max_turns=16, episode_tokens=704, reply_tokens=64, max_seconds=600.0)
 

@@ -26,8 +26,6 @@ SMALL: dict[str, dict[str, object]] = {
     "report": {"traces": 2},
 }
 
-RECORD = "run `dvc repro code` and `dvc commit -f base`, then commit stage base of dvc.lock"
-
 
 @once
 def warm() -> Path:
@@ -122,11 +120,9 @@ def clone(folder: Path, cache: Path | None = None) -> Project:
         **{f"{section}__{key}": value for section, keys in SMALL.items() for key, value in keys.items()},
     )
     project.run("git", "init", "-q")
-    if cache:
-        project.dvc("cache", "dir", "--local", str(cache))
-    project.dvc("repro", "code")
     project.run("git", "add", "-A")
     project.run("git", "commit", "-q", "-m", "clone")
-    status = project.dvc("status", "base").stdout
-    assert "up to date" in status, f"a clone would build the tiny policy: {RECORD}\n{status}"
+    if cache:
+        project.dvc("cache", "dir", "--local", str(cache))
+    project.dvc("repro", "base")
     return project

@@ -124,7 +124,7 @@ def make(name: str, folder: Path) -> int:
     import trl
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
-    from coevolve.stages.base.tokenizer import build
+    from coevolve.policies.tokenizer import build
 
     tokenizer = build([], [])
     tokenizer.model_max_length = LENGTH

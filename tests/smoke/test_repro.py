@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from tests import POLICY
 from tests.project import Project
 
 LOOP = ("pairs", "train", "signals", "generate", "explore", "synthesize", "verify", "validate", "evaluate")
@@ -41,6 +42,12 @@ OUTPUTS = [
 def test_loop_has_all_its_stages(project: Project) -> None:
     before = ["code", "base", "warm", "tasks", "generator", "evaluate_base"]
     assert stages(project) == [*before, *(f"{stage}@0" for stage in LOOP), "report"]
+
+
+def test_a_run_leaves_git_a_new_dvc_lock_and_nothing_else(project: Project) -> None:
+    assert project.run("git", "status", "--porcelain").stdout == "?? dvc.lock\n"
+    shipped = POLICY / "model.safetensors"
+    assert (project.folder / "policies/base" / shipped.name).read_bytes() == shipped.read_bytes()
 
 
 def test_no_output_is_empty_so_dvc_warns_of_none(project: Project) -> None:

@@ -28,7 +28,7 @@ from coevolve.environments.registry import is_own, places
 from coevolve.environments.template import check_new, declare
 from coevolve.policies.pretrained import directory, is_path
 from coevolve.stages.schema import load
-from coevolve.stages.warm.config import Warm
+from coevolve.stages.warm.config import NEW_WORDS, Warm
 
 HELP = """
 Makes the folder DIR with params.yaml (the keys that you decide), dvc.yaml (the loop; no need to edit it), a README, and the
@@ -45,19 +45,23 @@ An environment plays the reference of its first task, in a process of its own, b
 FILE.py:CLASS the command copies FILE.py, and the files in its folder that the environment imports or reads. `coevolve env new
 NAME` writes such a file, and `coevolve env check FILE.py:CLASS` tests one.
 """
-WARM_STEPS = 100  # most steps in which the tiny policy learns a user's own tools from references
 FITTED = "fits your tasks and your model"
 WHY = "most supervised steps on your references; warm.until (0.5) ends them"
 MOST = 256  # tasks of an environment that a new project starts from
 FIRST = ("", "seed", "iterations", "warm", "train", "verify", "grpo")  # "" is the comment that opens the file
-FILES = ("reviews/README.md", ".gitattributes", ".dvcignore")  # a project and the repository have the same copies
+FILES = (
+    "reviews/README.md",
+    ".gitattributes",
+    ".gitignore",
+    ".dvcignore",
+)  # a project and the repository have the same copies
 NEEDED = (
     "dvc.yaml",
     "dvc.lock",
     "params.yaml",
     ".dvc/config",
 )  # files that DVC does not run without, or reads from git
-WRITTEN = {"dvc.yaml", "dvc.lock", "params.yaml", "pyproject.toml", "README.md", ".gitignore", *FILES}
+WRITTEN = {"dvc.yaml", "dvc.lock", "params.yaml", "pyproject.toml", "README.md", *FILES}
 
 
 @dataclass(frozen=True)
@@ -199,8 +203,6 @@ def _fit(environment: str, project: Path, args: argparse.Namespace) -> Fit:
 def _write(project: Path, environment: Tried, args: argparse.Namespace, fit: Fit) -> None:
     for name in FILES:
         write_text(project / name, resource(name).read_text(encoding="utf-8"))
-    ignored = resource(".gitignore").read_text(encoding="utf-8")
-    write_text(project / ".gitignore", ignored.replace(KEPT, ""))
     write_text(project / "dvc.yaml", of_project(resource("dvc.yaml").read_text(encoding="utf-8")))
     params = project / "params.yaml"
     write_text(params, resource("params.yaml").read_text(encoding="utf-8"))
@@ -219,14 +221,13 @@ def _write(project: Path, environment: Tried, args: argparse.Namespace, fit: Fit
         if ":" in (args.environment or ""):
             given["tasks.seed_tasks"] = min(environment.tasks, MOST)
             given["train.keep_base"] = 0.0  # policies/0 knows only these few tasks, so there is little to forget
-    if ".py:" in (args.environment or "") and (args.model or written.base.model) == "tiny":
-        given["warm.steps"] = WARM_STEPS
+    if is_own(environment.name) and (args.model or written.base.model) == "tiny":
+        given |= {f"warm.{key}": value for key, value in NEW_WORDS.items()}
     with chdir(project):  # its pyproject.toml declares the environment
         change(Path(params.name), given, "--environment, --method, --model")
     if "warm.steps" in given:
-        text = params.read_text(encoding="utf-8").replace(
-            f"steps: {WARM_STEPS}  # {ADDED}", f"steps: {WARM_STEPS}  # {WHY}"
-        )
+        steps = f"steps: {given['warm.steps']}  # "
+        text = params.read_text(encoding="utf-8").replace(f"{steps}{ADDED}", f"{steps}{WHY}")
         write_text(params, text)
     if environment.name != "miniworld":
         write_text(params, arranged(params.read_text(encoding="utf-8")))
@@ -245,9 +246,6 @@ def arranged(text: str) -> str:
     text = re.sub(r"; miniworld has .*", "; `coevolve env show NAME` lists the splits", text)
     blocks = text.replace("\nwarm:\n", "\n\nwarm:\n").split("\n\n")
     return "\n\n".join(block.strip("\n") for block in sorted(blocks, key=place)) + "\n"
-
-
-KEPT = "!/policies/base/\n"  # git holds policies/base in the repository, and DVC in a project
 
 
 def _version(project: Path, folder: Path, files: Sequence[str]) -> None:

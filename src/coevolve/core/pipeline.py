@@ -141,6 +141,4 @@ def of_project(text: str) -> str:
         "    always_changed: true\n",
         stages,
     )
-    stages = stages.replace("      - policies/base:\n          cache: false\n", "      - policies/base\n")
-    stages = stages.replace(" (git holds it, so a clone need not build it)", "")
     return f"{HEAD}stages:\n{stages}"

@@ -6,6 +6,6 @@ from coevolve.core.code_closure import PACKAGE, SOURCE
 
 
 def resource(name: str) -> Path:
-    """The path of ``name``, for example `params.yaml` or `policies/base`."""
+    """The path of ``name``, for example `params.yaml`."""
     packaged = SOURCE / PACKAGE / "project" / name
     return packaged if packaged.exists() else SOURCE.parent / name

@@ -7,14 +7,19 @@ gave it, so another clone uses its own model.
 import os
 import re
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 from coevolve.core import dvc
 from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.hashing import content_hash, file_hash
 from coevolve.core.io import read_json, write_json, write_text
+from coevolve.core.plugins import plugins
 from coevolve.core.scratch import scratch
 
+SHIPPED = (
+    "coevolve.policies"  # the entry points of policies that packages ship: name → the package that holds the files
+)
 POINTER = "pretrained.json"
 WRITERS = {"base": "base", "generate": "generator"}  # section → the stage that writes the pointer to its model
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -41,6 +46,16 @@ def point(model: str, revision: str | None, folder: Path, section: str = "base")
             raise CoevolveError(f"{section}.model: the cache has no commit for {model} ({commit}); download it again")
         pinned = {"model": model, "revision": commit}
     write_json(folder / POINTER, pinned if section == "base" else {**pinned, "section": section})
+
+
+def shipped(name: str) -> Path | None:
+    """The model directory that a package ships as ``name``, such as `tiny`; None if none does."""
+    if (point := plugins(SHIPPED).get(name)) is None:
+        return None
+    spec = find_spec(point.value)
+    if spec is None or not spec.submodule_search_locations:
+        raise CoevolveError(f"entry point {name} = {point.value} of {SHIPPED} names no folder of a package")
+    return Path(spec.submodule_search_locations[0])
 
 
 def directory(model: str, section: str = "base") -> Path | None:

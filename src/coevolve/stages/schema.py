@@ -16,7 +16,8 @@ from coevolve.endpoint.config import EndpointSection
 from coevolve.environments.registry import is_own
 from coevolve.environments.registry import names as environments
 from coevolve.policies.config import PolicySection
-from coevolve.stages.base.config import Base, Own
+from coevolve.policies.pretrained import shipped
+from coevolve.stages.base.config import Base
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.explore.config import Explore
 from coevolve.stages.generate.config import Generate
@@ -34,14 +35,7 @@ from coevolve.stages.warm.config import Warm
 from coevolve.tracking.config import Tracking
 
 PARAMS = Path("params.yaml")
-DERIVED = (
-    "learner",
-    "trains",
-    "by_pairs",
-    "candidates",
-    "own",
-    "recipe",
-)  # properties of Params that stages read like sections
+DERIVED = ("learner", "trains", "by_pairs", "candidates", "new_words")  # properties of Params that stages read like sections
 
 
 class Params(Section):
@@ -98,16 +92,9 @@ class Params(Section):
         return self.explore.explorations // (1 if self.explore.guidance == "generator" else 2)
 
     @property
-    def own(self) -> Own | None:
-        """What stage `base` trains the tiny policy on, if the environment is the user's own."""
-        if self.base.model != "tiny" or not is_own(self.environment):
-            return None
-        return Own(environment=self.environment, split=self.warm.split, tasks=self.warm.tasks, policy=self.policy)
-
-    @property
-    def recipe(self) -> str:
-        """The entry of ``RECIPES`` that makes the tiny policy."""
-        return "own" if self.own else "miniworld"
+    def new_words(self) -> bool:
+        """Whether a policy that a package ships, as `tiny`, must learn the words of a user's own environment."""
+        return is_own(self.environment) and shipped(self.base.model) is not None
 
     @model_validator(mode="after")
     def _generator(self) -> "Params":

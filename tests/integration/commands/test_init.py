@@ -13,6 +13,7 @@ from coevolve.core.pipeline import of_project
 from coevolve.core.yaml_files import load_yaml, read_yaml
 from coevolve.environments.sources import environment_code
 from coevolve.stages.schema import load
+from coevolve.stages.warm.config import NEW_WORDS
 from tests import ROOT
 from tests.cli import coevolve
 
@@ -43,7 +44,7 @@ def test_profile_for_another_environment_warms_up_on_its_seed_split(tmp_path: Pa
 
 
 def test_project_pipeline_equals_ours_except_for_commands_and_stage_code() -> None:
-    """They differ in the commands of the stages, in the dependencies of stage `code`, and in who keeps policies/base."""
+    """They differ in the commands of the stages, in the dependencies of stage `code`."""
     text = (ROOT / "dvc.yaml").read_text()
     ours, theirs = read_yaml(text), read_yaml(of_project(text))
     assert theirs["stages"].pop("code") == {
@@ -52,8 +53,6 @@ def test_project_pipeline_equals_ours_except_for_commands_and_stage_code() -> No
         "always_changed": True,
         "outs": ["data/code"],
     }
-    assert ours["stages"]["base"]["outs"] == [{"policies/base": {"cache": False}}]
-    ours["stages"]["base"] |= {"outs": ["policies/base"], "desc": "build the embedded tiny policy"}
     for entry in ours["stages"].values():
         body = entry.get("do", entry)
         body["cmd"] = body["cmd"].replace("PYTHONPATH=src python pipelines/", "coevolve stage ").replace(".py", "")
@@ -87,7 +86,7 @@ def test_environment_in_a_file_needs_no_installation(tmp_path: Path) -> None:
     (tmp_path / "my_lamp.py").write_text(OWN)
     project = make(tmp_path / "mine", "--environment", f"{tmp_path / 'my_lamp.py'}:MyEnvironment")
     params = load_yaml(project / "params.yaml", "")
-    assert params["environment"] == "lamp" and params["warm"] == {"steps": init.WARM_STEPS}
+    assert params["environment"] == "lamp" and params["warm"] == NEW_WORDS
     assert params["train"]["keep_base"] == 0.0
     text = (project / "params.yaml").read_text()
     assert f"# {init.WHY}" in text

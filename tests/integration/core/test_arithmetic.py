@@ -75,7 +75,7 @@ import coevolve.cli, coevolve.core.io, coevolve.core.processes, coevolve.command
 assert dict(os.environ) == variables, set(os.environ.items()) ^ set(variables.items())
 from coevolve.core.arithmetic import VARIABLES, in_effect
 from coevolve.policies.transformers_policy import load
-load("policies/base")
+load("src/coevolve_environments/miniworld/policy")
 assert not set(VARIABLES) & set(os.environ)
 assert kernels == [torch._C._dispatch_dump_table(f"aten::{name}") for name in ("mm", "addmm", "sqrt")]
 print(in_effect().name)

@@ -20,7 +20,7 @@ from coevolve.environments.fingerprint import fingerprint_of
 from coevolve.policies.policy import Replicas
 from coevolve.policies.transformers_policy import open_transformers
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from tests import ROOT
+from tests import POLICY, ROOT
 from tests.unit.stages.train.small import WORLD
 
 LIMITS = Limits(max_turns=6, episode_tokens=300, reply_tokens=64, max_seconds=120.0, batch=6)
@@ -95,7 +95,7 @@ def test_folder_is_sent_with_its_content_and_dead_processes_are_replaced(ray: Ra
 
 
 def test_cluster_plays_like_this_process_even_if_a_machine_is_lost(ray: RayCluster, machines: Any) -> None:
-    arguments = (ROOT / "policies/base", 1, "float32", 1.0, {})
+    arguments = (POLICY, 1, "float32", 1.0, {})
     wanted = [RolloutRequest(task, seed) for seed, task in enumerate(WORLD.tasks("validation")[:40])]
     alone = [one.trajectory for one in rollout(open_transformers(*arguments), WORLD, wanted, LIMITS)]
     counted: list[int] = []

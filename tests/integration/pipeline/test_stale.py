@@ -1,15 +1,12 @@
 """A finished run is stale exactly in the stages whose code or parameters have changed."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 
-from tests import ROOT
-from tests.project import Project, clone
+from tests.project import Project
 from tests.smoke.test_repro import LOOP, ran
 
 PLAYING = {"warm", "generator", "evaluate_base", *LOOP} - {"signals"}
@@ -111,20 +108,18 @@ def test_success_threshold_affects_all_stages_that_count_successes(project: Proj
 
 def test_changed_reward_affects_all_stages_that_play(project: Project) -> None:
     with changed(project, "src/coevolve/environments/miniworld/session.py", "PARTIAL = 0.49", "PARTIAL = 0.4"):
-        # the base policy learned from demonstrations there
-        assert stale(project) == {"base", "tasks"}
+        assert stale(project) == {"tasks"}
         project.dvc("repro", "--single-item", "tasks")
-        assert stale(project) == {"base", *PLAYING}
+        assert stale(project) == PLAYING
     stale(project)
     project.dvc("repro", "--single-item", "tasks")
     assert stale(project) == set()
 
 
-def test_clone_runs_code_and_skips_the_base_policy(tmp_path: Path) -> None:
-    fresh = clone(tmp_path)
-    shutil.copy(ROOT / "dvc.lock", tmp_path)
-    for folder in ("data", ".dvc/cache"):
-        shutil.rmtree(tmp_path / folder)
-    done = fresh.dvc("repro", "base").stdout
-    assert ran(done) == ["code"]
-    assert "Stage 'base' didn't change, skipping" in done
+def test_other_bytes_of_the_shipped_policy_are_copied_again(project: Project) -> None:
+    file = "src/coevolve_environments/miniworld/policy/generation_config.json"
+    with changed(project, file, "{", "{ "):
+        assert stale(project) == {"base"}
+        assert ran(project.dvc("repro", "base").stdout) == ["base"]
+        assert status(project) == {"warm"}
+    assert ran(project.dvc("repro", "base").stdout) == ["code"]

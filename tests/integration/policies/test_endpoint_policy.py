@@ -24,7 +24,7 @@ from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.evaluate.evaluation import evaluate
 from coevolve.stages.schema import load as load_params
 from coevolve.stages.verify.pass_rates import pass_counts
-from tests import ROOT
+from tests import POLICY, ROOT
 from tests.integration.endpoint.proxy import proxy
 
 PARAMS = load_params(ROOT / "params.yaml")
@@ -45,7 +45,7 @@ def test_served_model_plays_like_the_model_in_this_process(tiny_server: tuple[st
     world = make("miniworld")
     tasks = list(world.tasks("validation")[:24])
     served = played(policy(*tiny_server, tmp_path / "log"), world, tasks)
-    here = played(TransformersPolicy(*load(ROOT / "policies/base"), 0.0), world, tasks)
+    here = played(TransformersPolicy(*load(POLICY), 0.0), world, tasks)
     assert sum(is_success(one.score) for one in here) >= 6
     same = [(one.calls, one.score) == (other.calls, other.score) for one, other in zip(served, here, strict=True)]
     # a call that is no JSON is a 500 of this server, and an error message here

@@ -10,12 +10,12 @@ from coevolve.core.workers import Local
 from coevolve.policies.policy import Replicas
 from coevolve.policies.transformers_policy import open_transformers
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from tests import ROOT
+from tests import POLICY
 from tests.unit.stages.train.small import WORLD
 
 REQUESTS = [RolloutRequest(task, seed) for seed, task in enumerate(WORLD.tasks("validation")[:20])]
 LIMITS = Limits(max_turns=6, episode_tokens=300, reply_tokens=64, max_seconds=120.0, batch=6)
-ARGUMENTS = (ROOT / "policies/base", 1, "float32", 1.0, {})
+ARGUMENTS = (POLICY, 1, "float32", 1.0, {})
 
 
 def test_any_number_of_processes_gives_the_same_bits_and_dead_ones_are_named() -> None:

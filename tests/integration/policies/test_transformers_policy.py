@@ -16,13 +16,13 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.trajectories import StopReason
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
-from tests import ROOT
+from tests import POLICY
 from tests.unit.policies.qwen import make_qwen3
 from tests.unit.stages.train.small import WORLD
 from tests.waiting import PATIENCE
 
 LIMITS = Limits(max_turns=8, episode_tokens=300, reply_tokens=64, max_seconds=PATIENCE)
-MODEL, TOKENIZER = load(ROOT / "policies/base")
+MODEL, TOKENIZER = load(POLICY)
 
 
 def played(temperature: float, count: int = 24, batch: int = 256, limits: Limits = LIMITS) -> list[Episode]:
@@ -41,9 +41,7 @@ def test_policy_bytes_do_not_depend_on_hub_access(tmp_path: Path) -> None:
     for offline in ("0", "1"):  # read when transformers is imported
         folder = tmp_path / offline
         environment = {**os.environ, "HF_HUB_OFFLINE": offline}
-        subprocess.run(
-            [sys.executable, "-c", code, str(ROOT / "policies/base"), str(folder)], env=environment, check=True
-        )
+        subprocess.run([sys.executable, "-c", code, str(POLICY), str(folder)], env=environment, check=True)
         saved.append({file.name: file.read_bytes() for file in folder.iterdir()})
     assert saved[0] == saved[1]
 
@@ -151,7 +149,7 @@ def test_code_in_a_model_directory_does_not_run(
 ) -> None:
     monkeypatch.setattr("builtins.input", lambda question="": "y")  # transformers would ask
     folder = tmp_path / "model"
-    shutil.copytree(ROOT / "policies/base", folder)
+    shutil.copytree(POLICY, folder)
     config = json.loads((folder / place).read_text())
     code = dict.fromkeys(("AutoConfig", "AutoModelForCausalLM"), "evil.Evil") | {"AutoTokenizer": [None, "evil.Evil"]}
     known = {"model_type": "evil", "tokenizer_class": "Evil", "auto_map": code}
@@ -163,13 +161,13 @@ def test_code_in_a_model_directory_does_not_run(
 
 
 def test_model_that_does_not_fit_is_refused_before_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    size = (ROOT / "policies/base" / "model.safetensors").stat().st_size
+    size = (POLICY / "model.safetensors").stat().st_size
     free = SimpleNamespace(available=3 * size)
     monkeypatch.setattr("psutil.virtual_memory", lambda: free)
-    load(ROOT / "policies/base")
-    load(ROOT / "policies/base", dtype="bfloat16", copies=4)
+    load(POLICY)
+    load(POLICY, dtype="bfloat16", copies=4)
     with pytest.raises(CoevolveError, match=r"for 4 times its weights in float32, .*train.lora.enabled: true"):
-        load(ROOT / "policies/base", copies=4)
+        load(POLICY, copies=4)
     free.available = size // 2
     with pytest.raises(CoevolveError, match="a smaller model"):
-        load(ROOT / "policies/base")
+        load(POLICY)

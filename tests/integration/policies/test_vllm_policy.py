@@ -14,9 +14,9 @@ from coevolve.environments.registry import make
 from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens, load
 from coevolve.policies.vllm_policy import TokenPrompt, VllmPolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from tests import ROOT
+from tests import POLICY, ROOT
 
-MODEL, TOKENIZER = load(ROOT / "policies/base")
+MODEL, TOKENIZER = load(POLICY)
 
 
 def complete(prompts: Sequence[TokenPrompt]) -> list[tuple[list[int], list[float]]]:

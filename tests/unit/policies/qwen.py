@@ -13,7 +13,7 @@ def template(name: str) -> str:
 
 def tokenizer(name: str = "qwen3") -> Any:
     """A tokenizer of bytes and Qwen's special tokens."""
-    from coevolve.stages.base.tokenizer import build
+    from coevolve.policies.tokenizer import build
 
     made = build([], [])
     made.add_special_tokens(

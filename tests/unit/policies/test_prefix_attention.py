@@ -10,7 +10,7 @@ from transformers import AttentionInterface, AutoModelForCausalLM, MistralConfig
 
 from coevolve.policies.prefix_attention import NAME, attending, attends, obstacle
 from coevolve.policies.transformers_policy import load
-from tests import ROOT
+from tests import POLICY
 
 WIDTH = 8
 
@@ -53,5 +53,5 @@ def test_sliding_window_model_is_refused() -> None:
         MistralConfig(vocab_size=9, hidden_size=32, intermediate_size=64, num_hidden_layers=1, sliding_window=16)
     )
     assert "sliding" in obstacle(model) and not attends(model)
-    tiny, _ = load(ROOT / "policies/base")
+    tiny, _ = load(POLICY)
     assert not obstacle(tiny) and attends(tiny)

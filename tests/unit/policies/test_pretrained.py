@@ -10,7 +10,7 @@ import torch
 from coevolve.core.errors import CoevolveError
 from coevolve.policies.pretrained import POINTER, point, resolve
 from coevolve.policies.transformers_policy import load
-from tests import ROOT
+from tests import POLICY
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -23,7 +23,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     cache = tmp_path / "hub"
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
     repository = cache / "models--acme--tiny"
-    shutil.copytree(ROOT / "policies/base", repository / "snapshots" / COMMIT)
+    shutil.copytree(POLICY, repository / "snapshots" / COMMIT)
     (repository / "refs").mkdir()
     (repository / "refs/main").write_text(COMMIT)
     return cache
@@ -38,7 +38,7 @@ def test_branch_is_pinned_to_its_commit(hub: Path, tmp_path: Path) -> None:
     assert json.loads((folder / POINTER).read_text()) == {"model": "acme/tiny", "revision": COMMIT}
     (hub / "models--acme--tiny/refs/main").write_text("f" * 40)  # main has moved on
     assert resolve(folder).name == COMMIT
-    here, there = load(folder)[0], load(ROOT / "policies/base")[0]
+    here, there = load(folder)[0], load(POLICY)[0]
     assert all(torch.equal(a, b) for a, b in zip(here.parameters(), there.parameters(), strict=True))
 
 
@@ -51,7 +51,7 @@ def test_unavailable_model_is_a_one_line_error(hub: Path, tmp_path: Path, model:
 
 def test_directory_is_pinned_to_its_files(tmp_path: Path) -> None:
     model = tmp_path / "model"
-    shutil.copytree(ROOT / "policies/base", model)
+    shutil.copytree(POLICY, model)
     point(str(model), None, tmp_path / "0")
     assert resolve(tmp_path / "0") == model
     (model / "config.json").write_text((model / "config.json").read_text() + " ")
@@ -60,20 +60,20 @@ def test_directory_is_pinned_to_its_files(tmp_path: Path) -> None:
     shutil.rmtree(model)
     with pytest.raises(CoevolveError, match="is missing"):
         resolve(tmp_path / "0")
-    point(str(ROOT / "policies/base"), None, tmp_path / "generator", "generate")
-    assert resolve(tmp_path / "generator") == ROOT / "policies/base"
+    point(str(POLICY), None, tmp_path / "generator", "generate")
+    assert resolve(tmp_path / "generator") == POLICY
     (tmp_path / "generator" / POINTER).write_text(
-        (tmp_path / "generator" / POINTER).read_text().replace(str(ROOT / "policies/base"), str(model))
+        (tmp_path / "generator" / POINTER).read_text().replace(str(POLICY), str(model))
     )
     with pytest.raises(CoevolveError, match="is missing; restore it, or run `dvc repro -f generator`"):
         resolve(tmp_path / "generator")
     with pytest.raises(CoevolveError, match=r"base.revision is for models from the hub"):
-        point(str(ROOT / "policies/base"), "main", tmp_path / "1")
+        point(str(POLICY), "main", tmp_path / "1")
 
 
 def test_copy_with_other_timestamps_is_the_same_model(tmp_path: Path) -> None:
     model = tmp_path / "model"
-    shutil.copytree(ROOT / "policies/base", model)
+    shutil.copytree(POLICY, model)
     point(str(model), None, tmp_path / "0")
     weights = model / "model.safetensors"
     weights.touch()
@@ -88,7 +88,7 @@ def test_copy_with_other_timestamps_is_the_same_model(tmp_path: Path) -> None:
 def test_relative_path_is_kept_and_resolved_from_an_experiment_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(ROOT / "policies/base", tmp_path / "models/tiny")
+    shutil.copytree(POLICY, tmp_path / "models/tiny")
     (tmp_path / "queue").mkdir()
     monkeypatch.chdir(tmp_path / "queue")
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))

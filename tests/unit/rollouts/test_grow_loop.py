@@ -19,7 +19,7 @@ from coevolve.environments.registry import make
 from coevolve.rollouts.grow_loop import Grown, grow
 from coevolve.stages.verify.judge import verify
 from coevolve.stages.verify.library import Library
-from tests import ROOT
+from tests import POLICY, ROOT
 
 MADE = ROOT / "tests/unit/rollouts/made"
 KNOWN = MADE / "tasks.jsonl"
@@ -110,7 +110,7 @@ def test_other_parameters_and_other_tasks_with_the_same_ids_run_again(tmp_path: 
 
 
 def test_policy_selects_the_most_learnable_tasks(tmp_path: Path) -> None:
-    params = {"verify.policy": str(ROOT / "policies/base"), "verify.pass_rate_samples": 2}
+    params = {"verify.policy": str(POLICY), "verify.pass_rate_samples": 2}
     grown = grow(MADE / "verl", "miniworld", known=KNOWN, count=2, params=params, out=tmp_path / "out")
     rates = {task.provenance.pass_rate for task in grown.tasks if task.provenance}
     assert rates <= {0.0, 0.5, 1.0} and len(grown.tasks) == 2

@@ -21,7 +21,7 @@ from coevolve.core.plugins import Registry, is_place
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
 from coevolve.environments.sources import environment_code, registered_code
-from coevolve.stages.base.stage import RECIPES
+from coevolve.policies.pretrained import shipped
 from coevolve.stages.explore.explorers import EXPLORERS
 from coevolve.stages.explore.guidance import ADDED
 from coevolve.stages.schema import DERIVED, Params, value
@@ -32,7 +32,6 @@ STAGES = SOURCE / PACKAGE / "stages"
 CARRIED = frozenset({"tracking", "compute"})  # sections that cannot change an output
 # the file of a registry → the registry, and the parameter that chooses among its modules
 REGISTRIES: dict[str, tuple[Registry, str]] = {
-    f"{PACKAGE}/stages/base/stage.py": (RECIPES, "recipe"),
     f"{PACKAGE}/stages/train/learners.py": (LEARNERS, "train.learner"),
     f"{PACKAGE}/stages/explore/explorers.py": (EXPLORERS, "explore.explorer"),
     f"{PACKAGE}/stages/explore/guidance.py": (ADDED, "explore.guidance"),
@@ -52,8 +51,8 @@ def digest(stage: str, params: Params) -> dict[str, Any]:
     code = code_of(file, {table: [name] for table, name in chosen.items()})
     if stage == "tasks":  # it writes the environment's identity, on which all stages that play there depend
         code |= environment_code(params.environment)
-    if stage == "base" and params.own:  # it runs before stage `tasks`, and so may not depend on data/environment.json
-        code["environment"] = content_hash(identity(make(params.environment)))
+    if stage == "base" and (policy := shipped(params.base.model)):
+        code["policy"] = policy_hash(policy)
     if stage == "tasks" and is_place(params.environment):
         code["environment"] = content_hash(identity(make(params.environment)))
     code |= {str(path): policy_hash(path) if path.is_dir() else file_hash(path) for path in _foreign(stage, params)}

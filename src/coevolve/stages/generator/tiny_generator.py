@@ -63,8 +63,8 @@ def make(tools: Tools, folder: Path) -> None:
     """Train the tiny generator for an environment's ``tools`` and save it to ``folder`` as a transformers model directory."""
     import torch
 
-    from coevolve.stages.base.small import copy_examples, example, small, supervise
-    from coevolve.stages.base.tokenizer import build
+    from coevolve.policies.tokenizer import build
+    from coevolve.stages.train.small_model import copy_examples, example, small, supervise
 
     settle(threads=1)
     names = [*tools.goals, *tools.lookups]

@@ -19,8 +19,8 @@ from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment
 from coevolve.policies.agent_prompt import Renderer, TemplateRefusal, agreement, check_template
 from coevolve.policies.pretrained import resolve
+from coevolve.policies.tokenizer import build
 from coevolve.rollout import Limits
-from coevolve.stages.base.tokenizer import build
 from coevolve.stages.train.reference_tokens import Tokens, Tools, offered, replayed, tokens
 
 SAMPLE = 8  # references to choose the longest episode from

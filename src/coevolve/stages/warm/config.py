@@ -2,6 +2,12 @@
 
 from coevolve.core.section import Count, Positive, Section, Share, Whole
 
+NEW_WORDS = {
+    "steps": 1000,
+    "batch": 16,
+    "learning_rate": 0.002,
+}  # in which the tiny policy learns a user's own environment
+
 
 class Warm(Section):
     steps: Whole = 0

@@ -1,11 +1,14 @@
 """Stage `warm`: policies/base learns to act, by supervised learning on references or on a file of episodes.
 
-Writes policies/0, a copy of policies/base if `warm.steps` is 0. The stage ends as soon as the policy solves the share `warm.until`
+Writes policies/0, a copy of policies/base if `warm.steps` is 0. In a user's own environment the tiny policy first gets its words.
+The stage ends as soon as the policy solves the share `warm.until`
 of the held-out training tasks, and fails if it solves none at the end. Checkpoints are in scratch/warm: after a kill, a new run
 continues from them. The finished policy stays there, for the next run with the same warm start.
 """
 
+import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +24,11 @@ from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
 from coevolve.rollout import Limits
-from coevolve.stages.base.held_out import divided, solves
 from coevolve.stages.schema import Params
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Shared, noted
+from coevolve.stages.warm.config import NEW_WORDS
+from coevolve.stages.warm.held_out import divided, solves
 from coevolve.tracking.journal import Run, start
 
 REACHED = "reached.json"
@@ -34,7 +38,12 @@ TOO_ABLE = 0.9  # success on held-out tasks above which a group of attempts rare
 def main(params: Params) -> None:
     config = params.warm
     shutil.rmtree(Paths.policy(0), ignore_errors=True)
-    if config.steps == 0 and (params.own is None or config.until is None):
+    if config.steps == 0:
+        if params.new_words:
+            raise CoevolveError(
+                f"warm.steps is 0, but base.model: {params.base.model} must learn the words of {params.environment}: set warm to "
+                f"{json.dumps(NEW_WORDS)} (as `coevolve init` does), or base.model to a pretrained model"
+            )
         shutil.copytree(Paths.base, Paths.policy(0))
         write_summary(StageSummary("warm", 0, {}))
         print("nothing to do: warm.steps is 0")
@@ -49,7 +58,7 @@ def main(params: Params) -> None:
     taken, solved = reached["steps"], reached["solved"]
     figures = {"warm start steps": taken, "warm start episodes": taken * config.batch}
     costs, notes = list(figures), []
-    if config.demonstrations is None and (taken or params.own):
+    if config.demonstrations is None and taken:
         notes.append("policies/0 has seen references, in a warm start")
     if solved is not None:
         tasks = f"{reached['tasks']} held-out training tasks"
@@ -78,6 +87,7 @@ def main(params: Params) -> None:
 def _learn(params: Params, environment: Environment, folder: Path, training: Path, run: Run) -> None:
     """Write the policy, the steps that it took, and the share of the held-out tasks that it solves (None without such tasks)."""
     from coevolve.policies.transformers_policy import TransformersPolicy, load
+    from coevolve.stages.warm.new_words import fit, varied
     from coevolve.stages.warm.warm_start import demonstrations, learn
 
     config, limits, policy = params.warm, Limits.of(params.policy), folder / "policy"
@@ -90,15 +100,24 @@ def _learn(params: Params, environment: Environment, folder: Path, training: Pat
     def saved(path: Path) -> float | None:
         return solved(*load(path, params.policy.threads, params.policy.dtype)) if held else None
 
-    before, until = saved(Paths.base), config.until or 0.0
+    before, until = None if params.new_words else saved(Paths.base), config.until or 0.0
     taken = 0
-    if config.steps == 0 or (before is not None and before >= until):
+    if before is not None and before >= until:
         shutil.copytree(Paths.base, policy)
     else:
+        examples, parent, seed = (
+            demonstrations(config, environment, limits),
+            Paths.base,
+            derive_seed("warm start", params.seed),
+        )
+        if params.new_words:
+            tools = list(environment.tools())
+            parent = once(training.with_name("fitted"), partial(fit, parent, tools, examples, seed))
+            examples = varied(examples, tools, config.steps * config.batch, seed)
         job = Job(
             iteration=0,
-            seed=derive_seed("warm start", params.seed),
-            parent=Paths.base,
+            seed=seed,
+            parent=parent,
             tasks=[],
             policy=policy,
             trajectories=training,
@@ -106,7 +125,6 @@ def _learn(params: Params, environment: Environment, folder: Path, training: Pat
             scratch=training,
             base=Paths.base,
         )
-        examples = demonstrations(config, environment, limits)
         # the other keys of `train` belong to the loop: arms of a study share a warm start
         train = Train(
             lora=params.train.lora,

@@ -16,13 +16,13 @@ from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.policies.agent_prompt import Renderer
 from coevolve.rollout import Limits
-from coevolve.stages.base.held_out import divided
 from coevolve.stages.train.learner import Job, Log, Shared
 from coevolve.stages.train.offline import Batch, Row, in_rounds, trained
-from coevolve.stages.train.reference_tokens import Tools, offered, replayed, tokens
+from coevolve.stages.train.reference_tokens import Tools, failing, offered, replayed, tokens
 from coevolve.stages.train.saving import Keeper, Steps, resumed, save
 from coevolve.stages.train.sft_trainer import method, supervised
 from coevolve.stages.warm.config import Warm
+from coevolve.stages.warm.held_out import divided
 
 GROWTH = 1.2  # between the steps after which two looks at the held-out tasks follow: the first steps change most
 
@@ -49,7 +49,8 @@ def demonstrations(config: Warm, environment: Environment, limits: Limits) -> De
     if not right:
         raise CoevolveError(
             f"warm.steps: none of the {len(tasks)} references of {environment.name}'s split {config.split!r} succeeds within "
-            f"policy.max_turns ({limits.max_turns}); raise it, or check the references with `coevolve env check`"
+            f"policy.max_turns ({limits.max_turns}); the first: {failing(environment, tasks[0], limits)}; raise policy.max_turns, or "
+            "check the references with `coevolve env check`"
         )
     return [(episode, tools[episode.task_id]) for episode in right]
 
@@ -112,6 +113,10 @@ def _rows(config: Warm, room: int, examples: Demonstrations, seed: int) -> Calla
             raise CoevolveError(
                 f"warm.steps: none of {len(episodes)} demonstrations fits into policy.episode_tokens ({room}): the shortest "
                 f"has {shortest} tokens; raise policy.episode_tokens"
+            )
+        if longer := len(episodes) - len(fitting):
+            print(
+                f"{longer} of {len(episodes)} demonstrations have more than {room} tokens (policy.episode_tokens) and are left out"
             )
         drawn = in_rounds(fitting, config.batch * config.steps, "warm start order", "right", seed)
         by_step = (drawn[start : start + config.batch] for start in range(0, len(drawn), config.batch))

@@ -12,6 +12,7 @@ from coevolve.policies import helper_model
 from coevolve.stages.generate.spec import MOST, Spec, Tools, parse
 from coevolve.stages.generator import tiny_generator as initial
 from coevolve.stages.generator.tiny_generator import drawn, edited, knows_specs, start
+from tests import POLICY
 from tests.generator import hardly_trained
 from tests.unit.stages.generate.small import TASKS, TOOLS
 from tests.unit.stages.train.small import WORLD
@@ -53,7 +54,7 @@ def test_path_becomes_a_pointer_and_an_unknown_model_is_a_one_line_error(tmp_pat
     start(tmp_path / "path", str(first), None, WORLD, TASKS, "key")
     model = tmp_path / "path" / helper_model.WHOLE
     assert [file.name for file in model.iterdir()] == ["pretrained.json"] and knows_specs(model)
-    assert not knows_specs(Path("policies/base"))
+    assert not knows_specs(POLICY)
     with pytest.raises(CoevolveError, match=r"generate\.model: .*no/such-model"):
         start(tmp_path / "lost", "no/such-model", None, WORLD, TASKS, "key")
 

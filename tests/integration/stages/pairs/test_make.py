@@ -25,7 +25,7 @@ from coevolve.stages.pairs.failure_agent import Rival, begun
 from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.pairs.stage import CLOSE, HARD, Made, make, summary
 from coevolve.stages.train.learner import Shared
-from tests import ROOT
+from tests import POLICY
 from tests.unit.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, changed, killed, outputs
 
 LIMITS = Limits.of(ACTING)
@@ -40,13 +40,13 @@ def ground(folder: Path, tasks: list[Task] = TASKS) -> Rehearsal:
 
 
 def rival(folder: Path, **changes: object) -> Rival:
-    helper_model.start(folder / "first", on=ROOT / "policies/base")
-    return Rival(folder / "first", ROOT / "policies/base", SMALL, Shared(changed(**changes), ACTING, PARAMS.launch))
+    helper_model.start(folder / "first", on=POLICY)
+    return Rival(folder / "first", POLICY, SMALL, Shared(changed(**changes), ACTING, PARAMS.launch))
 
 
 def made(folder: Path, other: Rival | None = None, own: Pairs = PARAMS.pairs) -> Made:
     (folder / "scratch").mkdir(exist_ok=True)
-    return make(ROOT / "policies/base", ground(folder / "scratch"), CONFIG, own, other)
+    return make(POLICY, ground(folder / "scratch"), CONFIG, own, other)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_failure_agent_plays_failed_tasks_and_its_negatives_are_paired(whole: Ma
 def test_failure_agent_may_start_as_the_agent_in_training(whole: Made, tmp_path: Path) -> None:
     own = rival(tmp_path)
     config, agent = SMALL.model_copy(update={"start": "agent"}), tmp_path / "agent"
-    shutil.copytree(ROOT / "policies/base", agent)
+    shutil.copytree(POLICY, agent)
     other = begun(own.folder, own.base, agent, config, own.shared, tmp_path / "started")
     assert helper_model.opened(other.folder, tmp_path / "merged", "float32") == agent == other.base
     assert begun(own.folder, own.base, agent, SMALL, own.shared, tmp_path / "started") == own
@@ -117,9 +117,9 @@ def test_failure_agent_continues_from_its_last_weights(evolved: Made, place: Pat
     assert found
     helper_model.write(place / "second", found.folder)
     assert helper_model.opened(place / "second", place / "merged", "float32") == place / "second/model"
-    first = (ROOT / "policies/base/model.safetensors").read_bytes()
+    first = (POLICY / "model.safetensors").read_bytes()
     assert (place / "second/model/model.safetensors").read_bytes() != first
-    assert helper_model.opened(place / "first", place / "merged", "float32") == ROOT / "policies/base"
+    assert helper_model.opened(place / "first", place / "merged", "float32") == POLICY
 
 
 @pytest.mark.parametrize("phase", ["agent", "hard"])
@@ -176,7 +176,7 @@ def test_failure_agent_that_rarely_fails_is_not_trained(tmp_path: Path) -> None:
     one = rival(tmp_path)
     helper_model.start(one.folder, on=able)
     on = replace(ground(tmp_path), open=play)
-    found = make(ROOT / "policies/base", on, CONFIG, PARAMS.pairs, one)
+    found = make(POLICY, on, CONFIG, PARAMS.pairs, one)
     assert found.evolved and found.evolved.reason == "only 0.0% of its episodes fail; it needs at least 5%"
     assert found.evolved.folder == one.folder and not found.evolved.after and found.pairs
 
@@ -184,7 +184,7 @@ def test_failure_agent_that_rarely_fails_is_not_trained(tmp_path: Path) -> None:
 def test_killed_rehearsal_plays_only_the_missing_episodes(
     whole: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    base, context, steps = ROOT / "policies/base", ground(tmp_path), [rollout, killed]
+    base, context, steps = POLICY, ground(tmp_path), [rollout, killed]
     with monkeypatch.context() as patch:
         patch.setattr("coevolve.stages.pairs.rehearse.rollout", lambda *args, **given: steps.pop(0)(*args, **given))
         with pytest.raises(KeyboardInterrupt):
@@ -198,4 +198,4 @@ def test_killed_rehearsal_plays_only_the_missing_episodes(
 def test_missing_references_are_a_one_line_error(tmp_path: Path) -> None:
     bare = [replace(task, reference=[[]]) for task in TASKS]
     with pytest.raises(CoevolveError, match="needs references that solve their tasks in a replay"):
-        make(ROOT / "policies/base", ground(tmp_path, bare), CONFIG, PARAMS.pairs)
+        make(POLICY, ground(tmp_path, bare), CONFIG, PARAMS.pairs)

@@ -27,7 +27,7 @@ from coevolve.stages.pairs.stage import make
 from coevolve.stages.train import grpo
 from coevolve.stages.train.learners import LEARNERS
 from coevolve.stages.train.saving import COMPLETE
-from tests import ROOT
+from tests import POLICY, ROOT
 from tests.unit.stages.train import small
 from tests.waiting import PATIENCE, free_port, until
 
@@ -106,7 +106,7 @@ def test_zero_3_adapters_train_like_one_process_and_are_merged(tmp_path: Path) -
     code, err = finished(process)
     assert code == 0, err[-3000:]
     agree(tmp_path / "sharded", tmp_path / "alone")
-    before = dict(load(ROOT / "policies/base")[0].named_parameters())
+    before = dict(load(POLICY)[0].named_parameters())
     after = load(tmp_path / "sharded/policy")[0].named_parameters()
     changed = {name.rsplit(".", 2)[1] for name, value in after if not torch.allclose(value, before[name], atol=1e-7)}
     assert changed == {"q_proj", "v_proj"}
@@ -170,7 +170,7 @@ def test_two_processes_learn_from_pairs_like_one(tmp_path: Path) -> None:
     play = partial(playing, config=small.ACTING, temperature=small.CONFIG.temperature)
     tasks, limits = small.WORLD.tasks("seed")[:16], Limits.of(small.ACTING)
     rehearsal = Rehearsal(0, 0, tasks, [], tmp_path / "rehearsal", small.WORLD, limits, play)
-    made = make(ROOT / "policies/base", rehearsal, small.CONFIG, small.PARAMS.pairs)
+    made = make(POLICY, rehearsal, small.CONFIG, small.PARAMS.pairs)
     write_jsonl(tmp_path / "pairs/pairs.jsonl", made.pairs)
     for kind, episodes in (("rehearsals", made.rehearsals), ("references", made.references)):
         write_trajectories(tmp_path / f"pairs/{kind}.parquet", episodes)

@@ -22,7 +22,7 @@ from coevolve.stages.train import grpo
 from coevolve.stages.train.grpo_trainer import _LoopTrainer
 from coevolve.stages.train.learner import Log
 from coevolve.stages.train.saving import COMPLETE
-from tests import ROOT
+from tests import POLICY
 from tests.unit.stages.train.small import ACTING, CONFIG, WORLD, changed, job, outputs, settings, stop_at
 
 LIMITS = Limits.of(ACTING)
@@ -116,7 +116,7 @@ def test_attempts_at_one_task_stay_in_one_pass(tmp_path: Path, monkeypatch: pyte
         grpo.learn(settings(config, beta=0.0, refill_rounds=0), WORLD, job(tmp_path / str(rows)))
         weights.append(load(tmp_path / str(rows) / "policy")[0].state_dict())
     assert prompts[0] > 1 and prompts[1:] == [1] * CONFIG.tasks_per_step
-    start = load(ROOT / "policies/base")[0].state_dict()
+    start = load(POLICY)[0].state_dict()
     for name, whole in weights[0].items():
         assert torch.allclose(weights[1][name] - start[name], whole - start[name], atol=1e-5)
 
@@ -127,7 +127,7 @@ def test_adapters_on_bfloat16_weights_leave_a_float32_parent_float32(tmp_path: P
     acting = made.policy.model_copy(update={"dtype": "bfloat16"})
     grpo.learn(replace(made, policy=acting), WORLD, job(tmp_path))
     assert stored_dtype(tmp_path / "policy") == "float32"
-    start, ended = (load(folder)[0].state_dict() for folder in (ROOT / "policies/base", tmp_path / "policy"))
+    start, ended = (load(folder)[0].state_dict() for folder in (POLICY, tmp_path / "policy"))
     moved = [name for name, values in ended.items() if not torch.equal(values, start[name])]
     assert moved and any((ended[name] != ended[name].bfloat16().float()).any() for name in moved)
 

@@ -24,7 +24,7 @@ from coevolve.stages.train.learner import Job, Log
 from coevolve.stages.train.learners import LEARNERS
 from coevolve.stages.train.offline import Batch, scheduled, tokenized
 from coevolve.stages.train.reference_tokens import Example, Tokens, tokens
-from tests import ROOT
+from tests import POLICY
 from tests.unit.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, changed, job, outputs, settings, stop_at
 
 LIMITS = Limits.of(ACTING)
@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     play = partial(playing, config=ACTING, temperature=CONFIG.temperature)
     folder = tmp_path_factory.mktemp("rehearsal")
     rehearsal = Rehearsal(0, 0, WORLD.tasks("seed")[:16], [], folder, WORLD, LIMITS, play)
-    return make(ROOT / "policies/base", rehearsal, CONFIG, PARAMS.pairs)
+    return make(POLICY, rehearsal, CONFIG, PARAMS.pairs)
 
 
 def offline(folder: Path, made: Made) -> Job:
@@ -48,7 +48,7 @@ def run(name: str, folder: Path, made: Made, log: Log | None = None, **changes: 
 
 
 def test_episode_equals_the_sampled_tokens() -> None:
-    model, tokenizer = load(ROOT / "policies/base")
+    model, tokenizer = load(POLICY)
     tasks = WORLD.tasks("seed")[:12]
     short = Limits(3, 256, 10, LIMITS.max_seconds)  # so that some end in the middle of a reply
     policy = TransformersPolicy(model, tokenizer, 1.0)
@@ -64,7 +64,7 @@ def test_episode_equals_the_sampled_tokens() -> None:
 
 
 def pairs_of(made: Made, folder: Path) -> list[Example]:
-    _, tokenizer = load(ROOT / "policies/base")
+    _, tokenizer = load(POLICY)
     return list(tokenized(offline(folder, made), WORLD, Renderer(tokenizer), ACTING.episode_tokens))
 
 
@@ -108,8 +108,8 @@ def test_loss_covers_the_agents_tokens(
     ((loss, slope),) = seen
     rows = scheduled(pairs_of(made, tmp_path), Batch(8, "its size"), changed(steps=1), job(tmp_path))
     assert any(0 in one.chosen.mask for one in rows), "there is something to mask"
-    model, _ = load(ROOT / "policies/base")
-    fixed, _ = load(ROOT / "policies/base")
+    model, _ = load(POLICY)
+    fixed, _ = load(POLICY)
     for one in model.parameters():
         one.data.add_(1e-3 * torch.randn(one.shape, generator=torch.Generator().manual_seed(one.numel())))
     right = [by_hand(model, one.chosen) for one in rows]

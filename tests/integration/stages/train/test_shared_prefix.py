@@ -13,7 +13,7 @@ from coevolve.stages.train import shared_prefix
 from coevolve.stages.train.grpo_trainer import train
 from coevolve.stages.train.parallel_grpo import RowPart, Team, make_learner
 from coevolve.stages.train.shared_prefix import LEAST, WORTH
-from tests import ROOT
+from tests import POLICY
 from tests.unit.stages.train.small import WORLD, changed, job, outputs, settings
 from tests.unit.stages.train.test_shared_prefix import batch, rows_of
 
@@ -47,7 +47,7 @@ def test_shared_passes_give_the_same_bits_in_any_number_of_processes() -> None:
         for seed in range(3):
             ids, mask = batch(rows_of([[9, 5, 30], [12, 3]], tools=130, seed=seed), prompt=150)
             parts.append(RowPart(ids + 5, mask, 30, seed, shares))
-        arguments = (ROOT / "policies/base", 1, 1.0, {}, "float32", None, shares)
+        arguments = (POLICY, 1, 1.0, {}, "float32", None, shares)
         learner = make_learner(*arguments)
         replicas = Replicas(Local(count), make_learner, *arguments) if count > 1 else None
         with replicas or nullcontext():

@@ -23,7 +23,7 @@ from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Settings
 from coevolve.stages.train.saving import COMPLETE
 from coevolve.stages.train.trl_arguments import adapters, common
-from tests import ROOT
+from tests import POLICY
 from tests.unit.policies.qwen import make_qwen3
 from tests.unit.stages.train.small import CONFIG, PARAMS, WORLD, killed, outputs
 
@@ -106,19 +106,19 @@ def test_qwen3_trains_resumes_merges_and_is_evaluated(tmp_path: Path, monkeypatc
 
 
 def test_unknown_layer_is_an_error_that_lists_the_known_ones() -> None:
-    model, _ = load(ROOT / "policies/base")
+    model, _ = load(POLICY)
     lora = CONFIG.lora.model_copy(update={"enabled": True, "targets": ["q_proj", "query"]})
     with pytest.raises(CoevolveError, match=r"no layer query; it has: down_proj, gate_proj, .* v_proj, or all-linear"):
         adapters(lora, model)
 
 
 def test_quantized_weights_need_adapters_and_bitsandbytes() -> None:
-    model, _ = load(ROOT / "policies/base")
+    model, _ = load(POLICY)
     with pytest.raises(CoevolveError, match=r"train.lora.quantize needs train.lora.enabled"):
         adapters(CONFIG.lora.model_copy(update={"quantize": "4bit"}), model)
     if not torch.cuda.is_available():
         with pytest.raises(CoevolveError, match=r"4bit needs a GPU and bitsandbytes; install it with `pip install"):
-            load(ROOT / "policies/base", quantize="4bit")
+            load(POLICY, quantize="4bit")
 
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
@@ -129,7 +129,7 @@ def test_missing_vllm_is_a_one_line_error(mode: str, tmp_path: Path) -> None:
         CoevolveError, match=rf"train.vllm.mode: {mode} needs vLLM, which is not installed; run `pip install"
     ):
         changed = replace(settings(), train=CONFIG.model_copy(update={"vllm": vllm}))
-        grpo.learn(changed, WORLD, qwen_job(tmp_path, ROOT / "policies/base"))
+        grpo.learn(changed, WORLD, qwen_job(tmp_path, POLICY))
 
 
 def test_missing_deepspeed_is_a_one_line_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import yaml
 from coevolve.core.io import read_json
 from coevolve.policies.transformers_policy import load
 from coevolve.stages.warm.warm_start import Demonstrations
-from tests import ROOT
+from tests import POLICY
 from tests.integration.commands.test_init import OWN as LAMP
 from tests.integration.commands.test_init import coevolve, make
 from tests.unit.stages.train.small import outputs, stop_at
@@ -23,9 +23,7 @@ def test_warm_start_learns_and_a_killed_run_ends_with_the_same_bytes(
     losses: dict[int, float] = {}
     warm(tmp_path / "whole", found, log=lambda step, figures: losses.update({step: figures["loss"]}))
     assert list(losses) == [0, 1, 2, 3, 4]
-    before, after = (
-        (folder / "model.safetensors").read_bytes() for folder in (ROOT / "policies/base", tmp_path / "whole/policy")
-    )
+    before, after = ((folder / "model.safetensors").read_bytes() for folder in (POLICY, tmp_path / "whole/policy"))
     assert before != after
     with pytest.raises(KeyboardInterrupt):
         warm(tmp_path / "again", found, log=stop_at(2))

@@ -7,7 +7,7 @@ from coevolve.environments.registry import make
 from coevolve.stages.schema import load as load_params
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Log, Settings
-from tests import ROOT
+from tests import POLICY, ROOT
 from tests.waiting import PATIENCE
 
 WORLD = make("miniworld")
@@ -32,8 +32,8 @@ def changed(**updates: object) -> Train:
 
 def job(folder: Path) -> Job:
     return Job(
-        0, 0, ROOT / "policies/base", WORLD.tasks("seed")[:16], folder / "policy", folder / "trajectories.parquet",
-        folder / "metrics.jsonl", folder / "scratch", ROOT / "policies/base",
+        0, 0, POLICY, WORLD.tasks("seed")[:16], folder / "policy", folder / "trajectories.parquet",
+        folder / "metrics.jsonl", folder / "scratch", POLICY,
     )  # fmt: skip
 
 

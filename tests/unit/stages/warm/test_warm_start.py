@@ -10,11 +10,11 @@ from coevolve.core.success import is_success
 from coevolve.core.trajectories import write_trajectories
 from coevolve.environments.registry import make
 from coevolve.rollout import Limits
-from coevolve.stages.base.held_out import divided
 from coevolve.stages.train.learner import Job, Shared
 from coevolve.stages.warm.config import Warm
+from coevolve.stages.warm.held_out import divided
 from coevolve.stages.warm.warm_start import Demonstrations, demonstrations, learn
-from tests import ROOT
+from tests import POLICY
 from tests.unit.stages.train.small import ACTING, CONFIG, PARAMS, WORLD
 
 LIMITS = Limits.of(ACTING)
@@ -23,9 +23,7 @@ OWN = PARAMS.warm.model_copy(update={"steps": 5, "until": None, "batch": 4, "tas
 
 def warm(folder: Path, found: Demonstrations, own: Warm = OWN, log: object = None, able: object = None) -> int:
     """Returns the steps."""
-    job = Job(
-        0, 7, ROOT / "policies/base", [], folder / "policy", folder, folder, folder / "scratch", ROOT / "policies/base"
-    )
+    job = Job(0, 7, POLICY, [], folder / "policy", folder, folder, folder / "scratch", POLICY)
     shared = Shared(CONFIG.model_copy(update={"save_steps": 1}), ACTING, PARAMS.launch)
     return learn(own, shared, found, job, log, able)  # type: ignore[arg-type]
 
@@ -64,12 +62,13 @@ def test_impossible_warm_start_is_an_error(
     monkeypatch.setattr(world, "reference", lambda task: [])
     with pytest.raises(CoevolveError, match=r"no task of miniworld's split 'broad' has a reference to imitate"):
         demonstrations(OWN, world, LIMITS)
-    with pytest.raises(CoevolveError, match=r"none of the 16 references .* succeeds within policy.max_turns \(1\)"):
+    with pytest.raises(
+        CoevolveError,
+        match=r"none of the 16 references .* succeeds within policy.max_turns \(1\); the first: it ends with max_turns and",
+    ):
         demonstrations(OWN, WORLD, replace(LIMITS, max_turns=1))
     narrow = ACTING.model_copy(update={"episode_tokens": 8})
-    job = Job(
-        0, 7, ROOT / "policies/base", [], tmp_path / "p", tmp_path, tmp_path, tmp_path / "s", ROOT / "policies/base"
-    )
+    job = Job(0, 7, POLICY, [], tmp_path / "p", tmp_path, tmp_path, tmp_path / "s", POLICY)
     with pytest.raises(
         CoevolveError, match=r"none of 16 demonstrations fits into policy.episode_tokens \(8\): the shortest has \d+"
     ):

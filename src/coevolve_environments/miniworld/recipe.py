@@ -2,15 +2,21 @@
 
 A policy that converged on correct demonstrations leaves nothing for GRPO to reinforce. A policy that stopped early lacks skills
 that reinforcement cannot give. So the policy learns correct behavior first, and then mistakes, but only in its choice of calls.
+
+Stage `base` copies the result from the folder `policy` beside this file.
+
+  python -m coevolve_environments.miniworld.recipe scratch/tiny                            # and compare its bytes with `policy`
+  python -m coevolve_environments.miniworld.recipe models/uneven --unreliability 0 0.95    # another one, for base.model
 """
 
+import argparse
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.arithmetic import settle
+from coevolve.core.arithmetic import in_effect, pin, settle
 from coevolve.core.errors import CoevolveError
 from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Observation, Task, ToolCall
@@ -19,12 +25,30 @@ from coevolve.environments.miniworld.expert import solve
 from coevolve.environments.miniworld.miniworld_environment import LOOKALIKES, MUTATING, Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.policies.agent_prompt import render_call
-from coevolve.stages.base.config import Base
-from coevolve.stages.base.small import Example, copy_examples, example, small, supervise
-from coevolve.stages.base.tokenizer import build
+from coevolve.policies.tokenizer import build
+from coevolve.stages.train.small_model import Example, copy_examples, example, small, supervise
 
+POLICY = Path(__file__).parent / "policy"
 COPY_LENGTHS = (6, 24)  # symbols in a string to repeat
 WRONG_TOOL = 0.6  # share of mistakes that take a look-alike, if the tool has any; the others skip the call
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Steps count optimizer steps, and batches the examples in one. The learning rate is the peak, with warm-up and cosine decay."""
+
+    seed: int = 0
+    layers: int = 3
+    hidden: int = 128
+    heads: int = 4
+    copy_steps: int = 400
+    copy_batch: int = 32
+    demonstration_steps: int = 900
+    unreliable_steps: int = 400
+    batch: int = 16
+    learning_rate: float = 0.001
+    unreliability: tuple[float, float] = (0.4, 0.8)
+    """The range of the probability that the demonstrator takes a look-alike tool or skips a state-changing call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +125,7 @@ def demonstrations(count: int, seed: int, demonstrator: Unreliable) -> list[list
     return [demonstrate(task, demonstrator, rng_for("demonstrate", seed, n)) for n, task in enumerate(tasks)]
 
 
-def make(config: Base, folder: Path) -> None:
+def make(config: Recipe, folder: Path) -> None:
     """Train the tiny policy by ``config`` and save it to ``folder`` as a transformers model directory."""
     import torch
 
@@ -130,3 +154,33 @@ def copying(tokenizer: Any, count: int, seed: int) -> list[Example]:
     words = [name for name in Miniworld.lexicon()[0] if name.isalpha()]
     symbols = [tokenizer.convert_tokens_to_ids(symbol) for symbol in [*words, *"0123456789" * 4, *"cmefi" * 2]]
     return copy_examples(tokenizer, symbols, count, COPY_LENGTHS, rng_for("copying", seed))
+
+
+def differing(folder: Path) -> list[str]:
+    """The names of files whose bytes in ``folder`` are not those of the policy that the package ships."""
+    names = {file.name for place in (folder, POLICY) for file in place.iterdir()}
+    whole = [name for name in names if (folder / name).is_file() and (POLICY / name).is_file()]
+    same = {name for name in whole if (folder / name).read_bytes() == (POLICY / name).read_bytes()}
+    return sorted(names - same)
+
+
+def main() -> int:
+    """Make the policy that the options describe, and compare it with the package's. Returns 1 if their bytes differ."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="the model directory to write")
+    parser.add_argument("--seed", type=int, default=Recipe.seed)
+    low_high = "range of the probability that the demonstrator takes a look-alike tool or skips a state-changing call"
+    default = list(Recipe.unreliability)
+    parser.add_argument("--unreliability", nargs=2, type=float, default=default, metavar=("LOW", "HIGH"), help=low_high)
+    given = parser.parse_args()
+    folder: Path = given.folder
+    pin()
+    make(Recipe(seed=given.seed, unreliability=given.unreliability), folder)
+    names = differing(folder)
+    found = f"not the bytes of {POLICY}: {', '.join(names)}" if names else f"the bytes of {POLICY}"
+    print(f"{folder} has {found} (arithmetic: {in_effect().name})")
+    return 1 if names else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -7,13 +7,15 @@ from collections import Counter
 from coevolve.core.seeding import rng_for
 from coevolve.policies.agent_prompt import parse_reply
 from coevolve.policies.config import PolicySection
+from coevolve.policies.tokenizer import build
 from coevolve.rollout import Limits
-from coevolve.stages.base.held_out import divided
-from coevolve.stages.base.own import weaknesses
-from coevolve.stages.base.substitution import drill, lexicon, resembling, substituted
-from coevolve.stages.base.tokenizer import build
 from coevolve.stages.train.reference_tokens import replayed
-from tests.unit.stages.base.shop import NAMES, Shop
+from coevolve.stages.warm.config import Warm
+from coevolve.stages.warm.held_out import divided
+from coevolve.stages.warm.new_words import varied
+from coevolve.stages.warm.substitution import drill, lexicon, resembling, substituted
+from coevolve.stages.warm.warm_start import demonstrations
+from tests.unit.stages.warm.shop import NAMES, Shop
 
 SHOP = Shop()
 FUNCTIONS = [schema["function"] for schema in SHOP.tools()]
@@ -137,12 +139,12 @@ def test_single_task_is_in_both_parts_and_without_a_measure_all_are_imitated() -
     assert [len(part) for part in divided(Shop(), "seed", 256, hold=False)] == [24, 0]
 
 
-def test_weak_kinds_leave_half_of_the_tasks_solved() -> None:
-    tasks = Shop().tasks("seed")
-    for seed in range(20):
-        solved = [rng_for("solved", seed, number).random() < 0.8 for number in range(len(tasks))]
-        weak = weaknesses(tasks, solved, seed)
-        left = sum(yes for task, yes in zip(tasks, solved, strict=True) if tuple(task.tools) not in weak)
-        assert left >= len(tasks) / 2 and weak == weaknesses(tasks, solved, seed)
-    assert weaknesses(tasks, [False] * len(tasks), 0) == set()
-    assert weaknesses(tasks, [True] * len(tasks), 0)
+def test_variants_call_every_tool_and_keep_few_values() -> None:
+    examples = demonstrations(Warm(), SHOP, Limits.of(PolicySection()))
+    drawn = varied(examples, list(SHOP.tools()), 300, 0)
+    assert drawn == varied(examples, list(SHOP.tools()), 300, 0) != varied(examples, list(SHOP.tools()), 300, 1)
+    replies = [one["content"] for episode, _ in drawn for one in episode.messages if one["role"] == "assistant"]
+    calls = [call for reply in replies for call in parse_reply(reply)[0]]
+    assert {call.name for call in calls} == {"find", "pay", "block"}, "no reference calls block"
+    names = [call.arguments["name"] for call in calls if call.name == "find"]
+    assert set(NAMES) < set(names) and len(set(names)) > 50

@@ -1,16 +1,14 @@
-"""References that fail: stage `base` says why, in the words of the environment."""
-
-from pathlib import Path
+"""References that fail: stage `warm` says why, in the words of the environment."""
 
 import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.methods import MethodEnvironment
-from coevolve.environments.registry import REGISTERED, register
 from coevolve.policies.config import PolicySection
-from coevolve.stages.base.config import Base, Own
-from coevolve.stages.base.own import make
+from coevolve.rollout import Limits
+from coevolve.stages.warm.config import Warm
+from coevolve.stages.warm.warm_start import demonstrations
 
 
 class Torch:
@@ -36,9 +34,7 @@ class Torch:
         (False, "it ends with done and the score 0; "),
     ],
 )
-def test_reason_of_the_first_failing_reference_is_told(
-    broken: bool, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reason_of_the_first_failing_reference_is_told(broken: bool, reason: str) -> None:
     class Torches(MethodEnvironment):
         name, simulator = "torches", Torch
 
@@ -48,9 +44,6 @@ def test_reason_of_the_first_failing_reference_is_told(
         def reference(self, task: Task) -> list[list[ToolCall]]:
             return [[ToolCall("switch" if broken else "wait", {})]]
 
-    monkeypatch.setattr("coevolve.environments.registry.REGISTERED", {**REGISTERED})
-    register(Torches)
-    own = Own(environment="torches", split="seed", tasks=4, policy=PolicySection())
     with pytest.raises(CoevolveError) as caught:
-        make(Base(), tmp_path, own)
-    assert reason in str(caught.value) and "set base.model to a pretrained model" in str(caught.value)
+        demonstrations(Warm(), Torches(), Limits.of(PolicySection()))
+    assert reason in str(caught.value) and "coevolve env check" in str(caught.value)

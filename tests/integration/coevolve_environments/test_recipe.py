@@ -1,17 +1,20 @@
 """The embedded policy: a standard model directory that can write any text, capable but unreliable."""
 
+import shutil
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coevolve.core.io import read_json
 from coevolve.core.seeding import rng_for
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.stages.base.recipe import RELIABLE, demonstrate, demonstrations, make, unreliable
-from coevolve.stages.base.small import IGNORED, example
-from coevolve.stages.base.tokenizer import build
-from coevolve.stages.schema import load as load_params
-from tests import ROOT
+from coevolve.policies.tokenizer import build
+from coevolve.stages.train.small_model import IGNORED, example
+from coevolve_environments.miniworld import recipe
+from coevolve_environments.miniworld.recipe import RELIABLE, Recipe, demonstrate, demonstrations, make, unreliable
+from tests import POLICY
+from tests.unit.stages.train.small import outputs
 
 TOKENIZER = build(*Miniworld.lexicon())
 
@@ -45,14 +48,26 @@ def test_unreliable_demonstrator_corrupts_only_calls() -> None:
     assert sum(a != b for a, b in zip(right, wrong, strict=True)) == len(tasks) - len(asking)
 
 
-def test_recipe_is_deterministic(tmp_path: Path) -> None:
-    config = load_params(ROOT / "params.yaml").base.model_copy(
-        update={"copy_steps": 2, "demonstration_steps": 2, "unreliable_steps": 2, "layers": 1, "hidden": 32}
-    )
+SMALL = Recipe(copy_steps=2, demonstration_steps=2, unreliable_steps=2, layers=1, hidden=32)
+TRAINED = ["config.json", "model.safetensors"]  # the files that steps and sizes decide
+
+
+def test_the_small_form_has_the_same_bytes_each_time_and_the_shipped_policy_is_its_whole_form(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        make(config, tmp_path / name)
-    assert sorted(file.name for file in (tmp_path / "a").iterdir()) == sorted(
-        file.name for file in (ROOT / "policies/base").iterdir()
+        make(SMALL, tmp_path / name)
+    assert outputs(tmp_path / "a") == outputs(tmp_path / "b")
+    assert recipe.differing(tmp_path / "a") == TRAINED, (
+        "the tokenizer, its template and the names are those of the package"
     )
-    for file in (tmp_path / "a").iterdir():
-        assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes(), file.name
+    whole, small = (read_json(folder / "config.json") for folder in (POLICY, tmp_path / "a"))
+    shape = {key: whole[key] for key in whole if whole[key] != small.get(key)}
+    assert (shape["num_hidden_layers"], shape["hidden_size"]) == (Recipe.layers, Recipe.hidden)
+
+
+def test_missing_further_and_other_files_differ(tmp_path: Path) -> None:
+    shutil.copytree(POLICY, tmp_path / "copy")
+    assert recipe.differing(tmp_path / "copy") == []
+    (tmp_path / "copy/config.json").unlink()
+    (tmp_path / "copy/tokenizer.json").write_text("{}")
+    (tmp_path / "copy/more").write_text("")
+    assert recipe.differing(tmp_path / "copy") == ["config.json", "more", "tokenizer.json"]

@@ -1,4 +1,4 @@
-"""The part of an environment's training tasks that nobody imitates, on which stages `base` and `warm` measure success."""
+"""The part of an environment's training tasks that nobody imitates, on which stage `warm` measures success."""
 
 from collections.abc import Sequence
 

@@ -67,3 +67,10 @@ def build(names: Sequence[str], words: Sequence[str]) -> Any:
         clean_up_tokenization_spaces=False,
         model_max_length=2048,
     )
+
+
+def names(tokenizer: Any) -> list[str]:
+    """The ``names`` that `build` gave ``tokenizer``, as far as they are letters: they have no twin with a leading space."""
+    vocabulary = tokenizer.get_vocab()
+    found = [piece for piece in vocabulary if len(piece) > 1 and piece.isalpha() and f" {piece}" not in vocabulary]
+    return sorted(found, key=vocabulary.__getitem__)
