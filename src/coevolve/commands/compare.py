@@ -98,7 +98,7 @@ def _side(text: str) -> Side:
         raise
     except FileNotFoundError as error:
         raise CoevolveError(
-            f"{text}: {Path(str(error.filename or error)).name} is missing; run `dvc repro`, or `dvc pull` if it ran elsewhere"
+            f"{text}: {Path(str(error.filename or error)).name} is missing; run `dvc repro` and commit dvc.lock, or `dvc pull` if it ran elsewhere"
         ) from None
     except Exception as error:  # DVC and git have many ways to say that a revision is unknown
         raise CoevolveError(

@@ -1,5 +1,8 @@
 """A warm start on the committed tiny policy learns, ends in the same bytes after a kill, and stops a run that could learn nothing."""
 
+import json
+import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +11,7 @@ import yaml
 
 from coevolve.core.io import read_json
 from coevolve.policies.transformers_policy import load
+from coevolve.stages.warm.config import NEW_WORDS
 from coevolve.stages.warm.warm_start import Demonstrations
 from tests import POLICY
 from tests.integration.commands.test_init import OWN as LAMP
@@ -63,19 +67,21 @@ def test_policy_that_solves_nothing_stops_before_the_loop(tmp_path: Path) -> Non
     project = make(tmp_path / "mine", "--environment", f"{tmp_path / 'my_lamp.py'}:MyEnvironment")
     file = project / "params.yaml"
     params = yaml.safe_load(file.read_text())
-    params["base"] |= {"copy_steps": 0, "demonstration_steps": 0, "unreliable_steps": 0}
-    params["warm"]["steps"] = 0
-    file.write_text(yaml.safe_dump(params))
+
+    def warm_start(steps: int) -> subprocess.CompletedProcess[str]:
+        file.write_text(yaml.safe_dump({**params, "warm": {**params["warm"], "steps": steps}}))
+        coevolve("stage", "code", cwd=project)
+        return coevolve("stage", "warm", cwd=project)
+
     for stage in ("code", "base", "tasks"):
         coevolve("stage", stage, cwd=project)
-    stopped = coevolve("stage", "warm", cwd=project)
+    asked = f"warm.steps is 0, but base.model: tiny must learn the words of lamp: set warm to {json.dumps(NEW_WORDS)}"
+    assert asked in warm_start(0).stderr
+    stopped = warm_start(1)
     assert stopped.returncode == 1 and "Traceback" not in stopped.stderr
-    assert "warm.steps is 0 and success on 1 held-out training tasks is still 0" in stopped.stderr
+    assert "warm.steps is 1 and success on 1 held-out training tasks is still 0" in stopped.stderr
     assert "try 300" in stopped.stderr and "--model" in stopped.stderr and not (project / "policies/0").exists()
-    params["base"] |= {"demonstration_steps": 100}
-    file.write_text(yaml.safe_dump(params))
-    for stage in ("code", "base", "warm"):
-        done = coevolve("stage", stage, cwd=project)
-    note = "policies/0 solves 1.00 of 1 held-out training tasks, after 0 of 0 warm.steps (warm.until: 0.5)"
-    note += "; most groups of attempts will teach nothing: lower warm.until, or choose harder tasks (tasks.split)"
-    assert note in done.stdout and note in read_json(project / "data/0/summary/warm.json")["notes"]
+    note = r"policies/0 solves 1.00 of 1 held-out training tasks, after \d+ of 300 warm.steps \(warm.until: 0.5\)"
+    note += "; most groups of attempts will teach nothing: lower warm.until, or choose harder tasks"
+    assert re.search(note, warm_start(300).stdout)
+    assert any(re.match(note, one) for one in read_json(project / "data/0/summary/warm.json")["notes"])
