@@ -41,7 +41,7 @@ def main() -> None:
             continue
         print(f"{name}: {1e6 * mean:.1f} us per step over {steps} steps", flush=True)
     hosted, _ = step_seconds(
-        WorkerEnvironment("miniworld", "coevolve.environments.miniworld.miniworld_environment:Miniworld")
+        WorkerEnvironment("miniworld", "coevolve_environments.miniworld.miniworld_environment:Miniworld")
     )
     inside, _ = step_seconds(make("miniworld"))
     print(f"a worker adds {1e3 * (hosted - inside):.3f} ms per call")

@@ -25,7 +25,6 @@ from coevolve.core.task import Task
 from coevolve.endpoint.spending import metered
 from coevolve.environments.environment import Environment, Phrasebook
 from coevolve.environments.manner import manner_of
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.phrase_generator import spaced
 from coevolve.environments.registry import opened, register
 from coevolve.policies.loading import playing
@@ -38,6 +37,7 @@ from coevolve.stages.synthesize.synthesizer import candidates_of
 from coevolve.stages.verify.judge import accepted, read_lines, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_counts
+from coevolve_environments.miniworld.miniworld_environment import Miniworld
 
 EXPLORATIONS, CANDIDATES, SHOWN, SAMPLES, SEED = 300, 200, 20, 4, 57
 

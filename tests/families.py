@@ -12,10 +12,10 @@ from typing import Any
 from coevolve.core.diagnosis import ABSENT, BROKEN, Diagnosis
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import ToolCall
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.policies.agent_prompt import Renderer
 from coevolve.rollout import Limits
 from coevolve.stages.train.chat_template import diagnose, load_tokenizer
+from coevolve_environments.miniworld.miniworld_environment import Miniworld
 
 # values that some families cannot write: the name in the table, the type in a schema, and the value
 VALUES: list[tuple[str, str, Any]] = [

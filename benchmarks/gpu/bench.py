@@ -28,11 +28,11 @@ import torch
 from coevolve.core.arithmetic import pin
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Observation, Score, Task
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.stages.schema import load
 from coevolve.stages.train import grpo_trainer
 from coevolve.stages.train.learner import Job, Settings
+from coevolve_environments.miniworld.miniworld_environment import Miniworld
+from coevolve_environments.miniworld.session import MiniworldSession
 
 # bf16 matrix rate (dense, FLOP per second) and memory bandwidth (bytes per second), from the makers' data sheets
 LIMITS = {"H200": (989e12, 4.8e12), "H100": (989e12, 3.35e12), "A100": (312e12, 2.04e12), "L40S": (362e12, 0.864e12)}

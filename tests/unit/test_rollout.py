@@ -15,11 +15,11 @@ from coevolve.core.success import is_success
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.trajectories import StopReason, read_trajectories, write_trajectories
 from coevolve.environments.environment import EnvironmentFailed, FailureReason, SessionLost
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
+from coevolve_environments.miniworld.miniworld_environment import Miniworld
+from coevolve_environments.miniworld.session import MiniworldSession
 from tests.unit.core.test_calls import nested
 from tests.unit.environments import unruly
 from tests.unit.stages.train.small import WORLD

@@ -16,7 +16,6 @@ from coevolve.environments.row_environment import RowEnvironment, plays_rows
 from coevolve.environments.sources import GROUP
 
 BUILT_IN = {
-    "miniworld": "coevolve.environments.miniworld.miniworld_environment:Miniworld",
     "openenv": "coevolve.environments.openenv:HOSTED",
 }
 WANTED = "MODULE:CLASS of an environment"

@@ -20,13 +20,13 @@ from coevolve.core.arithmetic import in_effect, pin, settle
 from coevolve.core.errors import CoevolveError
 from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Observation, Task, ToolCall
-from coevolve.environments.miniworld.apps import COMPLETE
-from coevolve.environments.miniworld.expert import solve
-from coevolve.environments.miniworld.miniworld_environment import LOOKALIKES, MUTATING, Miniworld
-from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.policies.agent_prompt import render_call
 from coevolve.policies.tokenizer import build
 from coevolve.stages.train.small_model import Example, copy_examples, example, small, supervise
+from coevolve_environments.miniworld.apps import COMPLETE
+from coevolve_environments.miniworld.expert import solve
+from coevolve_environments.miniworld.miniworld_environment import LOOKALIKES, MUTATING, Miniworld
+from coevolve_environments.miniworld.session import MiniworldSession
 
 POLICY = Path(__file__).parent / "policy"
 COPY_LENGTHS = (6, 24)  # symbols in a string to repeat

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from coevolve.core.io import read_json
 from coevolve.core.seeding import rng_for
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.policies.tokenizer import build
 from coevolve.stages.train.small_model import IGNORED, example
 from coevolve_environments.miniworld import recipe
+from coevolve_environments.miniworld.miniworld_environment import Miniworld
 from coevolve_environments.miniworld.recipe import RELIABLE, Recipe, demonstrate, demonstrations, make, unreliable
 from tests import POLICY
 from tests.unit.stages.train.small import outputs

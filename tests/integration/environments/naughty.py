@@ -9,8 +9,8 @@ from contextlib import suppress
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Observation, Task, ToolCall
 from coevolve.environments.environment import EnvironmentFailed, NoRoom
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve_environments.miniworld.miniworld_environment import Miniworld
+from coevolve_environments.miniworld.session import MiniworldSession
 
 
 class NaughtySession(MiniworldSession):

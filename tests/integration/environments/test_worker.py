@@ -51,7 +51,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerEnvironment]:
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[WorkerEnvironment]:
-    made = hosted("coevolve.environments.miniworld.miniworld_environment:Miniworld", size=2, each=4)
+    made = hosted("coevolve_environments.miniworld.miniworld_environment:Miniworld", size=2, each=4)
     yield made
     made.close()
 
@@ -195,7 +195,7 @@ def test_a_worker_gets_no_secret(world: WorkerEnvironment, monkeypatch: pytest.M
 
 def test_worker_needs_only_the_standard_library(tmp_path: Path) -> None:
     venv.create(tmp_path, symlinks=True)
-    place = "coevolve.environments.miniworld.miniworld_environment:Miniworld"
+    place = "coevolve_environments.miniworld.miniworld_environment:Miniworld"
     bare = WorkerEnvironment("miniworld", place, str(tmp_path / "bin/python"))
     task = bare.tasks("seed")[0]
     session = bare.open()

@@ -107,7 +107,7 @@ def test_success_threshold_affects_all_stages_that_count_successes(project: Proj
 
 
 def test_changed_reward_affects_all_stages_that_play(project: Project) -> None:
-    with changed(project, "src/coevolve/environments/miniworld/session.py", "PARTIAL = 0.49", "PARTIAL = 0.4"):
+    with changed(project, "src/coevolve_environments/miniworld/session.py", "PARTIAL = 0.49", "PARTIAL = 0.4"):
         assert stale(project) == {"tasks"}
         project.dvc("repro", "--single-item", "tasks")
         assert stale(project) == PLAYING

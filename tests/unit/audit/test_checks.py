@@ -13,7 +13,7 @@ from coevolve.audit.subject import Subject
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
+from coevolve_environments.miniworld.miniworld_environment import Miniworld
 from tests.contract import violations
 from tests.unit.audit import broken, hostile
 from tests.unit.environments import tracker, unruly

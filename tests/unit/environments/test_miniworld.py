@@ -4,9 +4,9 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
-from coevolve.environments.miniworld.expert import solve
-from coevolve.environments.miniworld.miniworld_environment import FAMILIES, HEAD, LOOKALIKES, MUTATING, Miniworld
-from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve_environments.miniworld.expert import solve
+from coevolve_environments.miniworld.miniworld_environment import FAMILIES, HEAD, LOOKALIKES, MUTATING, Miniworld
+from coevolve_environments.miniworld.session import MiniworldSession
 
 WORLD = Miniworld()
 # Tasks are frozen: a change here makes every reported number incomparable with earlier ones.

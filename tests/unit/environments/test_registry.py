@@ -9,7 +9,7 @@ from coevolve.environments.registry import make, names
 
 OUTSIDE = """
 from coevolve.environments.environment import Environment
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
+from coevolve_environments.miniworld.miniworld_environment import Miniworld
 
 class Good(Miniworld):
     name = "mine"

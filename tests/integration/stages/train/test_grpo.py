@@ -13,8 +13,6 @@ from coevolve.core.io import read_jsonl_objects
 from coevolve.core.records import Attempt
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import StopReason, read_trajectories
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.policies.pretrained import stored_dtype
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
@@ -22,6 +20,8 @@ from coevolve.stages.train import grpo
 from coevolve.stages.train.grpo_trainer import _LoopTrainer
 from coevolve.stages.train.learner import Log
 from coevolve.stages.train.saving import COMPLETE
+from coevolve_environments.miniworld.miniworld_environment import Miniworld
+from coevolve_environments.miniworld.session import MiniworldSession
 from tests import POLICY
 from tests.unit.stages.train.small import ACTING, CONFIG, WORLD, changed, job, outputs, settings, stop_at
 

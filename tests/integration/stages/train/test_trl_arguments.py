@@ -13,8 +13,6 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects
 from coevolve.core.outcomes import metrics
 from coevolve.core.task import Observation, Score
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.evaluation import evaluate
@@ -23,6 +21,8 @@ from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Settings
 from coevolve.stages.train.saving import COMPLETE
 from coevolve.stages.train.trl_arguments import adapters, common
+from coevolve_environments.miniworld.miniworld_environment import Miniworld
+from coevolve_environments.miniworld.session import MiniworldSession
 from tests import POLICY
 from tests.unit.policies.qwen import make_qwen3
 from tests.unit.stages.train.small import CONFIG, PARAMS, WORLD, killed, outputs

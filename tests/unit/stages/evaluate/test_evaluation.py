@@ -10,13 +10,13 @@ from coevolve.core.interruptions import interrupted
 from coevolve.core.outcomes import metrics, paired_interval, solved
 from coevolve.core.statistics import bootstrap
 from coevolve.core.trajectories import End
-from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
 from coevolve.policies.policy import Conversation
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.evaluate.evaluation import episodes_in, evaluate, played, summary
+from coevolve_environments.miniworld.session import MiniworldSession
 from tests.unit.test_rollout import Around
 
 CONFIG = Evaluate(panels=None, tasks=20, samples=1, temperature=0.0, bootstrap=500, confidence=0.95)

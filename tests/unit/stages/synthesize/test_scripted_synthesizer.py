@@ -9,13 +9,13 @@ import pytest
 from coevolve.core.records import Candidate, Exploration
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.knowledge import learn
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.gates import environment_gates
+from coevolve_environments.miniworld.miniworld_environment import Miniworld
 from tests.unit.environments.quiz import Quiz
 from tests.unit.stages.train.small import PARAMS, WORLD
 

@@ -10,14 +10,14 @@ from coevolve.core.learnability import Record, variance
 from coevolve.core.records import Gate, Verdict
 from coevolve.core.task import Observation, Task, ToolCall
 from coevolve.endpoint.spending import Meter
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
 from coevolve.stages.verify.config import Select
 from coevolve.stages.verify.judge import Judged, PassCount, summary
 from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rates
 from coevolve.stages.verify.select import select
+from coevolve_environments.miniworld.miniworld_environment import Miniworld
+from coevolve_environments.miniworld.session import MiniworldSession
 from tests.unit.stages.train.small import WORLD
 from tests.waiting import PATIENCE
 

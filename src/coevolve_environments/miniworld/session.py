@@ -14,7 +14,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Session, check_owner
-from coevolve.environments.miniworld.apps import (
+from coevolve_environments.miniworld.apps import (
     COMPLETE,
     SHIFTED_ARGUMENTS,
     SHIFTED_TOOLS,
@@ -22,7 +22,7 @@ from coevolve.environments.miniworld.apps import (
     Refused,
     Tool,
 )
-from coevolve.environments.miniworld.world import State, build, copied
+from coevolve_environments.miniworld.world import State, build, copied
 
 VARIANTS = ("plain", "shifted")
 PARTIAL = 0.49  # highest score of an episode without success: below the threshold of success

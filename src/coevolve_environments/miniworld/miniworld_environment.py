@@ -15,11 +15,12 @@ from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.chains import source_of
 from coevolve.environments.environment import CLOSERS, CONNECTIVES, OPENERS, Environment, Phrasebook
-from coevolve.environments.miniworld.apps import COMPLETE, LOOKALIKES, MUTATING, SHIFTED_ARGUMENTS, SHIFTED_TOOLS, TOOLS
-from coevolve.environments.miniworld.expert import Intent, solve
-from coevolve.environments.miniworld.phrases import PHRASES
-from coevolve.environments.miniworld.session import MiniworldSession, renamed, schemas
-from coevolve.environments.miniworld.world import (
+from coevolve.environments.phrase_generator import Question, instruct
+from coevolve_environments.miniworld.apps import COMPLETE, LOOKALIKES, MUTATING, SHIFTED_ARGUMENTS, SHIFTED_TOOLS, TOOLS
+from coevolve_environments.miniworld.expert import Intent, solve
+from coevolve_environments.miniworld.phrases import PHRASES
+from coevolve_environments.miniworld.session import MiniworldSession, renamed, schemas
+from coevolve_environments.miniworld.world import (
     CITIES,
     DAYS,
     FILES,
@@ -31,7 +32,6 @@ from coevolve.environments.miniworld.world import (
     State,
     build,
 )
-from coevolve.environments.phrase_generator import Question, instruct
 
 __all__ = ["FAMILIES", "HEAD", "LOOKALIKES", "MUTATING", "Miniworld"]
 

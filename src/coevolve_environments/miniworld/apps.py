@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from coevolve.environments.miniworld.world import CITIES, DAYS, LOCKABLE, State
+from coevolve_environments.miniworld.world import CITIES, DAYS, LOCKABLE, State
 
 
 class Refused(Exception):

@@ -9,8 +9,8 @@ from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import CallOutcome, Task, ToolCall
-from coevolve.environments.miniworld.apps import COMPLETE
-from coevolve.environments.miniworld.session import MiniworldSession, renamed
+from coevolve_environments.miniworld.apps import COMPLETE
+from coevolve_environments.miniworld.session import MiniworldSession, renamed
 
 Intent = list[dict[str, Any]]
 
