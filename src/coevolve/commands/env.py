@@ -20,7 +20,6 @@ from coevolve.environments import template
 from coevolve.environments.environment import quarantined
 from coevolve.environments.hosted import Hosted, cache
 from coevolve.environments.manner import manner_of
-from coevolve.environments.openenv import HOSTED
 from coevolve.environments.registry import make, maker, names, opened
 from coevolve.environments.tool_schema import tool_schema
 from coevolve.environments.worker_process import SOURCE
@@ -210,9 +209,10 @@ def _check(args: argparse.Namespace) -> int:
 
 def _serve(args: argparse.Namespace) -> int:
     name = make(args.name).name
-    if not HOSTED.installed():
+    served = maker("openenv")  # its virtual environment has the servers' packages
+    if not served.installed():
         raise CoevolveError("serving needs packages of OpenEnv and ORS; run `coevolve env install openenv`")
-    interpreter = str(HOSTED.python)
+    interpreter = str(served.python)
     command = [interpreter, "-m", SERVERS[args.protocol], name, args.name, sys.executable]
     environment = {
         "OPENREWARD_LOG_LEVEL": "ERROR",

@@ -29,8 +29,8 @@ from coevolve.core.task import Observation as Answer
 from coevolve.core.task import Task, ToolCall
 from coevolve.core.untrusted import one_line
 from coevolve.environments.border import crossed
-from coevolve.environments.openenv import SAY, SAY_TOOL
 from coevolve.environments.serving import Offer, serve
+from coevolve.environments.wire import SAY, SAY_TOOL
 from coevolve.environments.worker import WorkerEnvironment
 
 SPLIT = "tasks"  # the split of the tasks of a file

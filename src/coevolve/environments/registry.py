@@ -15,9 +15,6 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.row_environment import RowEnvironment, plays_rows
 from coevolve.environments.sources import GROUP
 
-BUILT_IN = {
-    "openenv": "coevolve.environments.openenv:HOSTED",
-}
 WANTED = "MODULE:CLASS of an environment"
 ARGUMENTS = "it is made without arguments; if it needs some, name a function that gives them"
 BASE = f"{Environment.__module__}.{Environment.__name__}"
@@ -26,7 +23,7 @@ REGISTERED: dict[str, type[Environment]] = {}  # by ``register``, in this proces
 
 def places() -> dict[str, str]:
     """Name → MODULE:CLASS of every environment that this installation or the project declares."""
-    return {**{name: point.value for name, point in plugins(GROUP).items()}, **BUILT_IN}
+    return {name: point.value for name, point in plugins(GROUP).items()}
 
 
 def is_own(name: str) -> bool:

@@ -7,6 +7,13 @@ from typing import Any
 
 from coevolve.core.task import Provenance, Task, ToolCall
 
+SAY = "say"  # the tool of a server that takes the agent's words: the servers here offer it, and OpenEnv's client calls it
+SAY_TOOL = {
+    "name": SAY,
+    "description": "Say something to the user, as when a request is done: brings the next request, or the end",
+    "parameters": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+}
+
 
 def dumps(value: Any) -> str:
     """JSON of a value that may hold dataclasses."""

@@ -6,7 +6,7 @@ from typing import Any
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session
-from coevolve.environments.tool_list import function
+from coevolve_environments.tool_list import function
 
 NOTE = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 TOOLS = [[function("note", "Take a note", NOTE)], [function("erase", "Erase a note", NOTE)]]

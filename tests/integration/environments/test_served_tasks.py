@@ -17,11 +17,11 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_tasks, write_jsonl
 from coevolve.core.task import Task, ToolCall
-from coevolve.environments.openenv import HOSTED, SAY
 from coevolve.environments.registry import make
 from coevolve.environments.replay import checked_tasks
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve_environments.openenv import HOSTED, SAY
 from tests import ROOT
 from tests.contract import violations
 from tests.integration.environments.test_openenv import running

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.environments.tool_list import SHOWN, answer, cut, function, unknown
+from coevolve_environments.tool_list import SHOWN, answer, cut, function, unknown
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),

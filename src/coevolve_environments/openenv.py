@@ -28,7 +28,8 @@ from coevolve.core.untrusted import base_url, loads, one_line, sound
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment, EnvironmentFailed, NoRoom, Session, check_owner
 from coevolve.environments.hosted import Hosted
-from coevolve.environments.tool_list import ToolList, answer, cut, function, unknown
+from coevolve.environments.wire import SAY
+from coevolve_environments.tool_list import ToolList, answer, cut, function, unknown
 
 SPLITS = {"seed": ("seed", "train"), "validation": ("validation", "valid", "dev", "test"), "test": ("test",)}
 SEEDS = {"seed": 256, "validation": 64, "test": 64}  # numbers of tasks for a server without a task API
@@ -37,12 +38,6 @@ SECONDS = 30.0  # for an answer of the server
 FRAME = 16.0  # most MiB of a server's message
 LARGEST = 1e9  # largest reward
 ABSENT = (404, 405, 410, 426, 501)  # answers of a server that lacks a path; 426 from one that speaks WebSocket alone
-SAY = "say"
-SAY_TOOL = {
-    "name": SAY,
-    "description": "Say something to the user, as when a request is done: brings the next request, or the end",
-    "parameters": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
-}
 FULL = "CAPACITY_REACHED"  # the protocol's code for a server without a free session
 REFUSAL = "Server error: "  # begins the client's error for an answer that is an error
 
