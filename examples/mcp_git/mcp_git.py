@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.task import Task, ToolCall
-from coevolve.environments.mcp_tools import McpEnvironment, McpServer
 from coevolve.environments.methods import Question
+from coevolve_environments.mcp_tools import McpEnvironment, McpServer
 
 FILES = ("notes.txt", "todo.txt", "plan.md", "readme.md", "ideas.txt", "log.md")
 BRANCHES = ("draft", "review", "fix", "release", "trial")

@@ -17,10 +17,10 @@ from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
 from coevolve.core.trajectories import StopReason
 from coevolve.environments.environment import FailureReason
-from coevolve.environments.mcp_tools import McpEnvironment, McpServer
 from coevolve.environments.methods import Question
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve_environments.mcp_tools import McpEnvironment, McpServer
 from tests import ROOT
 from tests.contract import violations
 from tests.waiting import PATIENCE

@@ -29,8 +29,8 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.untrusted import one_line
 from coevolve.environments.environment import Environment, EnvironmentFailed, Session, check_owner
 from coevolve.environments.questions import Question, World, asked, met
-from coevolve.environments.tool_list import PAGES, ToolList, answer, cut, unknown
 from coevolve.environments.tool_schema import tool_schema
+from coevolve_environments.tool_list import PAGES, ToolList, answer, cut, unknown
 
 FOLDER = "."  # replaces the name of an episode's folder in answers, because the name differs in every episode
 STARTING = 120.0  # seconds of running time in which a server starts: it imports its packages, whatever a call may take
