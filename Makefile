@@ -6,7 +6,7 @@
 # make ui      open MLflow on the project's runs (http://127.0.0.1:5000)
 # make bench   print the figures of docs/measured.md
 # make docs    build the documentation into site/
-# make policy  train the tiny policy anew, and say whether its bytes are those in git (6 minutes)
+# make policy  train the tiny policy anew, and say whether its bytes are those in git (about ten minutes)
 # make study   repeat the study of the signals' placebo in two regimes (hours; continues where it stopped)
 # make lint    ruff and mypy
 # make lock    pin the installed packages

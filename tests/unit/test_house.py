@@ -140,6 +140,17 @@ def test_the_core_imports_and_names_no_adapter() -> None:
                     assert name != ADAPTERS or file.name == "code_closure.py", f"{file} names {name}"
 
 
+def test_worlds_import_only_the_contract_and_the_core() -> None:
+    """The recipe trains a policy as well."""
+    allowed = {"core", "environments"}
+    for file in (SOURCE / ADAPTERS).rglob("*.py"):
+        rooms = allowed | ({"policies", "stages"} if file.name == "recipe.py" else set())
+        for node in ast.walk(ast.parse(file.read_text())):
+            module = node.module if isinstance(node, ast.ImportFrom) else None
+            if module and module.startswith(f"{PACKAGE}."):
+                assert module.split(".")[1] in rooms, f"{file}:{node.lineno} imports {module}"
+
+
 def test_core_imports_only_core() -> None:
     for file in (SOURCE / "coevolve/core").glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
