@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from coevolve.core import arithmetic
-from tests import ROOT
+from tests import POLICY
 from tests.project import Project, clone
 from tests.waiting import PATIENCE, answers, free_port, until
 
@@ -104,7 +104,7 @@ def serving(model: Path, log: Path, server: Sequence[str] = TRANSFORMERS_SERVE) 
 @pytest.fixture(scope="session")
 def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """URL and model name of a server with the embedded tiny policy."""
-    model = ROOT / "policies" / "base"
+    model = POLICY
     with serving(model, tmp_path_factory.mktemp("serve") / "log") as url:
         yield url, str(model)
 

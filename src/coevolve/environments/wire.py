@@ -7,7 +7,9 @@ from typing import Any
 
 from coevolve.core.task import Provenance, Task, ToolCall
 
-SAY = "say"  # the tool of a server that takes the agent's words: the servers here offer it, and OpenEnv's client calls it
+SAY = (
+    "say"  # the tool of a server that takes the agent's words: the servers here offer it, and OpenEnv's client calls it
+)
 SAY_TOOL = {
     "name": SAY,
     "description": "Say something to the user, as when a request is done: brings the next request, or the end",

@@ -14,7 +14,7 @@ from coevolve.core.yaml_files import load_yaml, read_yaml
 from coevolve.environments.sources import environment_code
 from coevolve.stages.schema import load
 from coevolve.stages.warm.config import NEW_WORDS
-from tests import ROOT
+from tests import POLICY, ROOT
 from tests.cli import coevolve
 
 
@@ -351,7 +351,7 @@ def test_users_stages_and_dependencies_are_allowed(tmp_path: Path, monkeypatch: 
 def test_parameters_fit_an_environment_and_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing needs to be edited: lamps are switched in one call, and the tiny policy's prompts are short."""
     mine = f"{ROOT}/examples/mine/mine.py:Mine"
-    project = make(tmp_path / "fitting", "--environment", mine, "--model", str(ROOT / "policies/base"))
+    project = make(tmp_path / "fitting", "--environment", mine, "--model", str(POLICY))
     params = load_yaml(project / "params.yaml", "")
     policy, train = params["policy"], params["train"]
     assert (policy["max_turns"], policy["dtype"], train["group_size"], params["grpo"]["beta"]) == (3, "float32", 8, 0.0)
@@ -363,7 +363,7 @@ def test_parameters_fit_an_environment_and_a_model(tmp_path: Path, capsys: pytes
 
 def test_a_model_that_cannot_show_tools_is_refused_before_the_project_is_made(tmp_path: Path) -> None:
     model = tmp_path / "model"
-    shutil.copytree(ROOT / "policies/base", model)
+    shutil.copytree(POLICY, model)
     for file in model.glob("chat_template*"):
         file.write_text("{% for message in messages %}{{ message['content'] }}{% endfor %}")
     with pytest.raises(CoevolveError, match="the chat template cannot show tools"):

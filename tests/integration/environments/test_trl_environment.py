@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from coevolve.environments.openenv import HOSTED
 
 import coevolve
 from coevolve.core.io import read_tasks
-from coevolve.environments.openenv import HOSTED
-from tests import ROOT
+from tests import POLICY, ROOT
 from tests.integration.environments.test_openenv import running
 from tests.integration.environments.test_served_tasks import GROWN, SERVE, needs
 from tests.waiting import free_port
@@ -23,7 +23,7 @@ def trained(folder: Path, **data: Any) -> list[dict[str, Any]]:
     from trl import GRPOConfig, GRPOTrainer
     from trl.chat_template_utils import qwen3_template
 
-    tokenizer = AutoTokenizer.from_pretrained(ROOT / "policies/base")
+    tokenizer = AutoTokenizer.from_pretrained(POLICY)
     tokenizer.response_template = qwen3_template  # this model also writes calls as JSON in <tool_call> tags
     settings = GRPOConfig(
         output_dir=str(folder),
@@ -40,7 +40,7 @@ def trained(folder: Path, **data: Any) -> list[dict[str, Any]]:
         save_strategy="no",
         disable_tqdm=True,
     )
-    trainer = GRPOTrainer(model=str(ROOT / "policies/base"), processing_class=tokenizer, args=settings, **data)
+    trainer = GRPOTrainer(model=str(POLICY), processing_class=tokenizer, args=settings, **data)
     trainer.train()
     (log,) = (folder / "completions").glob("*.parquet")
     return pq.read_table(log).to_pylist()  # type: ignore[no-any-return]

@@ -12,4 +12,9 @@ def test_no_call_counts_after_the_end() -> None:
         (words,), (calls,) = task.turns, task.reference
         later = Task.create("miniworld", "x", ["hello", words], task.world, [[], calls])
         assert refusal(world, later).startswith("its reference scores")
-        assert score(world, task, [*(call(one.name, one.arguments) for one in calls), call("lock", {"app": "mail"})]).reward == 1.0
+        assert (
+            score(
+                world, task, [*(call(one.name, one.arguments) for one in calls), call("lock", {"app": "mail"})]
+            ).reward
+            == 1.0
+        )

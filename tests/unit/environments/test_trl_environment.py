@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
+from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve.environments.openenv import SAY_TOOL
 from transformers.utils import get_json_schema
 
 import coevolve
 from coevolve.core.io import write_jsonl
 from coevolve.core.task import Observation, Task
 from coevolve.environments.environment import EnvironmentFailed
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.environments.openenv import SAY_TOOL
 from coevolve.environments.registry import REGISTERED, make, register
 
 TASKS = make("miniworld").tasks("validation")[:3]

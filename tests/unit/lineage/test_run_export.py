@@ -13,11 +13,11 @@ from coevolve.rollout import Limits
 from coevolve.rollouts.chats import chat, sound
 from coevolve.stages.schema import load
 from coevolve.stages.train.reference_tokens import offered, replayed, tokens
-from tests import ROOT
+from tests import POLICY, ROOT
 
 WORLD = make("miniworld")
 TASKS = list(WORLD.tasks("seed")[:24])
-TINY = ROOT / "policies" / "base"
+TINY = POLICY
 
 
 @pytest.fixture(scope="module")
