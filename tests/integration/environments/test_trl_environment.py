@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from coevolve.environments.openenv import HOSTED
 
 import coevolve
 from coevolve.core.io import read_tasks
+from coevolve_environments.openenv import HOSTED
 from tests import POLICY, ROOT
 from tests.integration.environments.test_openenv import running
 from tests.integration.environments.test_served_tasks import GROWN, SERVE, needs

@@ -96,5 +96,5 @@ def test_world_plays_by_mcp_and_tells_the_reward_to_the_verifier_alone(
 
 def test_environment_of_a_file_is_a_one_line_error(tmp_path: Path) -> None:
     with pytest.raises(CoevolveError, match="the container of the world has no such file"):
-        exported(tmp_path / "tasks", "coevolve.environments.miniworld.miniworld_environment:Miniworld")
+        exported(tmp_path / "tasks", "coevolve_environments.miniworld.miniworld_environment:Miniworld")
     assert not (tmp_path / "tasks").exists()

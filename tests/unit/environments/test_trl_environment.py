@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.environments.openenv import SAY_TOOL
 from transformers.utils import get_json_schema
 
 import coevolve
@@ -17,6 +14,9 @@ from coevolve.core.io import write_jsonl
 from coevolve.core.task import Observation, Task
 from coevolve.environments.environment import EnvironmentFailed
 from coevolve.environments.registry import REGISTERED, make, register
+from coevolve.environments.wire import SAY_TOOL
+from coevolve_environments.miniworld.miniworld_environment import Miniworld
+from coevolve_environments.miniworld.session import MiniworldSession
 
 TASKS = make("miniworld").tasks("validation")[:3]
 

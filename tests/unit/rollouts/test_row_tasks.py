@@ -17,6 +17,7 @@ from coevolve.core.io import read_tasks
 from coevolve.core.task import ToolCall
 from coevolve.environments.registry import make
 from coevolve.rollouts.grow_loop import Grown, grow
+from coevolve.rollouts.rows_for_trainers import unrewarded
 from tests.unit.rollouts.garage import ROWS, Garage
 
 CLASS = f"{Path(__file__).with_name('garage.py')}:Garage"
@@ -98,6 +99,21 @@ def test_class_and_data_set_give_verified_tasks(grown: Grown) -> None:
         assert session.score().reward == 0.0
         assert not any(session.step(call).error for call in task.calls)
         assert session.score().reward == 1.0 and set(task.world) == {"prompt", "cars", "goal"}
+
+
+def test_rows_come_back_in_the_columns_of_the_data_set_if_the_class_rewards_them(folder: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    out, known = tmp_path / "out", folder / "train.jsonl"
+    grown = grow(folder, CLASS, known=known, count=5, out=out, say=said.append)
+    line = next(line for line in said if "rows" in line and "train.jsonl" in line and not line.startswith("known"))
+    world = make(f"{CLASS}@{grown.folder / 'known.jsonl'}")
+    left = len(unrewarded(world, grown.tasks))
+    if left == len(grown.tasks):
+        assert line.startswith(f"no rows for {known}: your class would reward none") and not (out / "rows").exists()
+        return
+    rows = [json.loads(row) for row in (out / "rows/train.jsonl").read_text().splitlines()]
+    assert len(rows) == len(grown.tasks) - left and all(row.keys() == ROWS[0].keys() for row in rows)
+    assert line.startswith(f"{len(rows)} of them as rows to append to train.jsonl")
 
 
 def test_references_are_the_agents_own_and_the_class_scores_them(grown: Grown) -> None:
