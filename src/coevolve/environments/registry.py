@@ -12,7 +12,6 @@ from coevolve.core.code_closure import PREFIXES
 from coevolve.core.errors import CoevolveError, expected
 from coevolve.core.plugins import attempt, is_place, load, plugins
 from coevolve.environments.environment import Environment
-from coevolve.environments.row_environment import RowEnvironment, plays_rows
 from coevolve.environments.sources import GROUP
 
 WANTED = "MODULE:CLASS of an environment"
@@ -118,8 +117,11 @@ def _made(maker: Any, place: str, known: str = "") -> Environment:
     if isabstract(maker):
         raise CoevolveError(f"{place} lacks {', '.join(sorted(maker.__abstractmethods__))}; see {BASE}")
     made = attempt(maker, f"{place} cannot be made", f"; {ARGUMENTS}")
-    if plays_rows(made):
-        made = RowEnvironment(maker, known)
+    if not isinstance(made, Environment):
+        # not at the top: a worker may have nothing but its environment's packages
+        from coevolve.environments.row_environment import RowEnvironment, plays_rows
+
+        made = RowEnvironment(maker, known) if plays_rows(made) else made
     if not isinstance(made, Environment):
         raise CoevolveError(f"{place} does not return an environment; the returned object must inherit {BASE}")
     if lacking := [key for key in ("name", "fingerprint", "panels") if not hasattr(made, key)]:

@@ -18,7 +18,7 @@ from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
 from coevolve.stages.code.digest import digest
 from coevolve.stages.schema import load
-from tests import ROOT
+from tests import POLICY, ROOT
 
 TASKS = make("miniworld").tasks("seed")[:20]
 
@@ -75,7 +75,7 @@ def torn(file: str) -> Callable[[Path], None]:
 
     def damage(folder: Path) -> None:
         paired(folder)
-        shutil.copytree(ROOT / Paths.base, folder / Paths.policy(0))
+        shutil.copytree(POLICY, folder / Paths.policy(0))
         truncate(f"policies/0/{file}")(folder)
 
     return damage
