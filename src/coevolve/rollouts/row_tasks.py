@@ -20,7 +20,7 @@ from coevolve.rollouts.chats import Unreadable, chat
 from coevolve.rollouts.rollout_row import RolloutRow
 
 UNKNOWN = "no row of the data set begins with its prompt, or no rollout solves that row"
-SEVERAL = "several rows begin with its prompt and answer its calls alike: log a task_id (docs/your-trainer.md)"
+SEVERAL = "several rows begin with its prompt and answer its calls alike: log a task_id (docs/concepts/signals.md)"
 OTHERWISE = "the class answers its calls otherwise: another version of it, or a row that is not known"
 
 
