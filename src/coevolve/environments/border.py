@@ -1,10 +1,12 @@
 """The form in which a call reaches a session, whoever makes it: an agent, a reference, an explorer or another trainer."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coevolve.core.task import ToolCall
-from coevolve.environments.tool_schema import ToolSchema, tool_schema
+
+if TYPE_CHECKING:
+    from coevolve.environments.tool_schema import ToolSchema
 
 CONSTANT = frozenset({str, int, bool, type(None)})  # types of values that no session can change
 
@@ -17,12 +19,16 @@ def crossed(call: ToolCall, tools: Iterable[Mapping[str, Any]] | None) -> ToolCa
     """
     if CONSTANT.issuperset(map(type, call.arguments.values())):
         return ToolCall(call.name, dict(call.arguments))
+    from coevolve.environments.tool_schema import (
+        tool_schema,  # a worker may have nothing but its environment's packages
+    )
+
     functions = (tool["function"] for tool in tools or ())
     schema = tool_schema(next((one for one in functions if one["name"] == call.name), {}))
     return ToolCall(call.name, _typed(call.arguments, None, schema))
 
 
-def _typed(value: Any, part: Any, schema: ToolSchema) -> Any:
+def _typed(value: Any, part: Any, schema: "ToolSchema") -> Any:
     """A copy of ``value`` in the types of ``part``, a part of ``schema`` (None: the whole)."""
     if isinstance(value, dict):
         flat = schema.flat(part)

@@ -12,8 +12,9 @@ import pytest
 from coevolve.commands.doctor import run
 from coevolve.commands.profile import apply
 from coevolve.core.arithmetic import CHOICE, able, in_effect
+from coevolve.core.paths import Paths
 from coevolve.environments.template import declare
-from tests import ROOT
+from tests import POLICY, ROOT
 from tests.integration.commands.test_init import OWN
 from tests.integration.endpoint.proxy import proxy
 
@@ -21,6 +22,7 @@ from tests.integration.endpoint.proxy import proxy
 @pytest.fixture
 def params(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(Paths, "base", POLICY)  # a checkout has no policies/base before its first run
     file = tmp_path / "params.yaml"
     file.write_bytes((ROOT / "params.yaml").read_bytes())
     return file

@@ -87,7 +87,7 @@ def test_a_server_that_lies_costs_only_its_own_episodes(liar: WorkerEnvironment)
 def test_a_silent_server_fails_after_its_seconds(liar: WorkerEnvironment) -> None:
     program = (
         "import sys\n"
-        "from coevolve.environments import openenv\n"
+        "from coevolve_environments import openenv\n"
         "from coevolve.core.task import Task, ToolCall\n"
         "openenv.SECONDS = 0.5\n"
         "session = openenv.OpenEnvSession()\n"

@@ -88,7 +88,9 @@ def test_tasks_that_cannot_be_told_apart_are_hedged() -> None:
     lines = signals(MADE / "trl_same_prompts")
     assert lines[0] == "64 rollouts of 10 prompts (trl)"
     assert "forgotten: 1 prompt, or several tasks that share a prompt" in lines
-    assert [line for line in lines if "tasks that begin alike cannot be told apart (docs/concepts/signals.md): 64" in line]
+    assert [
+        line for line in lines if "tasks that begin alike cannot be told apart (docs/concepts/signals.md): 64" in line
+    ]
 
 
 def test_out_holds_every_signal(tmp_path: Path) -> None:

@@ -143,7 +143,11 @@ def stagnant(attempts: Sequence[Attempt], t: int, synthesized: Collection[str]) 
 def notes(trajectories: Sequence[Trajectory], visits: Sequence[Attempt], tasks: Sequence[Task]) -> list[str]:
     """Notes on many unreadable replies, and on ``tasks`` that no episode counts for."""
     unread = [reply for episode in trajectories for reply in episode.unread]
-    replies = sum(len(episode.tokens) for episode in trajectories)
+    # imported episodes count no tokens
+    replies = sum(
+        len(episode.tokens) or sum(message["role"] == "assistant" for message in episode.messages)
+        for episode in trajectories
+    )
     counts = Counter(visit.task_id for visit in visits)
     counted = {visit.task_id for visit in visits if visit.size}
     names = [task.task_id for task in tasks if counts[task.task_id] >= VISITS and task.task_id not in counted]
