@@ -169,19 +169,7 @@ def _trl(args: argparse.Namespace, environment: Environment, tasks: list[Task], 
     """Write ``tasks`` in the columns of the dataset that TRL trains on."""
     if args.rows is None:
         raise CoevolveError("--for trl: needs --rows DATASET; without one, give the tasks to coevolve.trl_environment")
-    refused = rows_for_trainers.unrewarded(environment, tasks)
-    kept = [task for task in tasks if task.task_id not in refused]
-    hint = "the columns may hold the old answer; coevolve.trl_environment plays all tasks"
-    reason = next(iter(refused.values()), "")
-    if not kept:
-        raise CoevolveError(f"{environment.name} itself would reward no task as a row ({reason}): {hint}")
-    if rows_for_trainers.write(kept, args.rows, args.out) is None:
-        raise CoevolveError(
-            f"{args.rows}: a task has several turns, or its world has other keys than the columns; name the dataset that the "
-            "tasks grew from"
-        )
-    left = f"\n{len(refused)} left out, which {environment.name} itself would not reward ({reason}): {hint}"
-    return f"{args.rows.name}, {len(kept)} tasks in the columns of {args.rows}{left if refused else ''}"
+    return rows_for_trainers.append(tasks, environment, args.rows, args.out)
 
 
 def _rows(write: RowWriter) -> Exporter:

@@ -2,8 +2,10 @@
 answer the same requests in the same way.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from coevolve.core.untrusted import one_line
 from coevolve.environments.border import crossed
 from coevolve.environments.chains import replay
 from coevolve.environments.environment import Environment, blameless
+from coevolve.environments.registry import make
+from coevolve.environments.wire import to_task
 
 Request = list[Any]  # ["call", name, arguments], or ["say", text]
 BROKEN = Observation("tool", "the episode is broken", error=True, done=True)
@@ -87,6 +91,14 @@ def score(environment: Environment, task: Task, requests: Sequence[Request]) -> 
     with closing(Replay(environment, task)) as episode:
         episode.follow(requests)
         return episode.score()
+
+
+made = cache(make)
+
+
+def of_row(row: Mapping[str, Any]) -> tuple[Environment, Task]:
+    """The environment and the task of a row that `coevolve export tasks --for verl` or `rllm` wrote."""
+    return made(row["environment"]), to_task(json.loads(row["task"]))
 
 
 def refusal(environment: Environment, task: Task) -> str:

@@ -28,11 +28,6 @@ Factory = Callable[[], Any]
 REWARDS = ("get_reward", "reward")
 
 
-def plays_rows(made: object) -> bool:
-    """Whether ``made``, an instance, is of a class as TRL plays them: it has `reset`, and is no environment of ours."""
-    return not isinstance(made, Environment) and callable(getattr(made, "reset", None))
-
-
 def request_of(row: Mapping[str, Any]) -> str:
     """The text of the last message of a row's `prompt`; empty without one."""
     prompt = row.get("prompt") or ""
@@ -42,16 +37,21 @@ def request_of(row: Mapping[str, Any]) -> str:
     return str(content)
 
 
+def read_dataset(folder: Path) -> Any:
+    """The `datasets.Dataset` that was saved in ``folder`` (of several splits, `train`)."""
+    from datasets import DatasetDict, load_from_disk
+
+    try:
+        loaded: Any = load_from_disk(str(folder))
+    except (FileNotFoundError, ValueError) as error:
+        raise CoevolveError(f"{folder}: not a folder of `datasets` ({first_line(error)})") from None
+    return loaded["train"] if isinstance(loaded, DatasetDict) else loaded
+
+
 def read_rows(source: Path) -> list[dict[str, Any]]:
     """The rows of a data set: JSONL, Parquet, or a folder that `datasets` saved (of several splits, `train`)."""
     if source.is_dir():
-        from datasets import DatasetDict, load_from_disk
-
-        try:
-            loaded: Any = load_from_disk(str(source))
-        except (FileNotFoundError, ValueError) as error:
-            raise CoevolveError(f"{source}: not a folder of `datasets` ({first_line(error)})") from None
-        rows = list(loaded["train"] if isinstance(loaded, DatasetDict) else loaded)
+        rows = list(read_dataset(source))
     elif source.suffix == ".parquet":
         import pyarrow as pa
         import pyarrow.parquet as pq

@@ -5,8 +5,6 @@ verl's own state of the rollout. Each call replays them in the environment, and 
 """
 
 import asyncio
-import json
-from functools import cache
 from typing import Any
 
 from verl.tools.base_tool import BaseTool
@@ -14,14 +12,11 @@ from verl.tools.schemas import ToolResponse
 
 from coevolve.core.calls import misfit
 from coevolve.core.task import Observation
-from coevolve.environments import replay, wire
-from coevolve.environments.registry import make
+from coevolve.environments import replay
 from coevolve.environments.replay import Replay, Request
 
 REQUESTS = "coevolve_requests"  # in verl's state of a rollout
 ROW = "coevolve"  # in `tools_kwargs` of a row: its environment, and its task as JSON
-
-world = cache(make)
 
 
 class CoevolveTool(BaseTool):  # type: ignore[misc]
@@ -40,7 +35,7 @@ class CoevolveTool(BaseTool):  # type: ignore[misc]
 
 
 def _answer(row: dict[str, str], requests: list[Request]) -> Observation:
-    episode = Replay(world(row["environment"]), wire.to_task(json.loads(row["task"])))
+    episode = Replay(*replay.of_row(row))
     try:
         return episode.follow(requests)
     finally:
@@ -51,6 +46,5 @@ def compute_score(
     data_source: str, solution_str: str, ground_truth: str, extra_info: dict[str, Any], **_: Any
 ) -> float:
     """The environment's score of a rollout, for verl's `custom_reward_function`."""
-    row = extra_info["tools_kwargs"][ROW]
     requests = [*extra_info.get(REQUESTS, ()), replay.say(solution_str)]
-    return replay.score(world(row["environment"]), wire.to_task(json.loads(row["task"])), requests).reward
+    return replay.score(*replay.of_row(extra_info["tools_kwargs"][ROW]), requests).reward

@@ -36,8 +36,7 @@ from coevolve.rollouts.import_learner import Import
 from coevolve.rollouts.rollout_formats import Source, read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options
 from coevolve.rollouts.row_tasks import OTHERWISE, RowMatch, solved_rows
-from coevolve.rollouts.rows_for_trainers import unrewarded
-from coevolve.rollouts.rows_for_trainers import write as write_rows
+from coevolve.rollouts.rows_for_trainers import append
 from coevolve.stages.schema import PARAMS, Params, parse
 from coevolve.stages.validate.config import LIMITS
 from coevolve.stages.verify.candidates import Tasks, tasks_of
@@ -130,29 +129,16 @@ def grow(
         verdicts = read_jsonl(Paths.verified(0) / "verdicts.jsonl", Verdict)
         grown = Grown(folder, tasks, verdicts, read_jsonl(Paths.signals(0), Signal), notes)
     say(f"{len(tasks)} new tasks of {len({task.family for task in tasks})} families in {Path(out) / 'tasks.jsonl'}")
-    if isinstance(world, RowEnvironment) and isinstance(known, str | Path):
-        say(_rows(world, tasks, Path(known), Path(out)))
+    if tasks and isinstance(world, RowEnvironment) and isinstance(known, str | Path):
+        rows = Path(out) / "rows"
+        try:
+            say(f"{rows}: {append(tasks, world, Path(known), rows)}")
+        except CoevolveError as error:
+            say(f"no rows: {error}")
     say(
         f"read {Path(out) / Paths.report / 'index.html'}; `cd {out} && coevolve lineage TASK_ID` leads to your rollouts"
     )
     return grown
-
-
-def _rows(world: Environment, tasks: Sequence[Task], known: Path, out: Path) -> str:
-    """Write ``tasks`` in the columns of the data set ``known``. Returns a line that says what was written, and what not."""
-    refused = unrewarded(world, tasks)
-    kept = [task for task in tasks if task.task_id not in refused]
-    file = write_rows(kept, known, out / "rows") if kept else None
-    if file is None:
-        return (
-            f"no rows for {known}: your class would reward none of the tasks; coevolve.trl_environment plays them all"
-        )
-    left = (
-        f"; {len(refused)} left out, since your class does not reward them ({next(iter(refused.values()))})"
-        if refused
-        else ""
-    )
-    return f"{len(kept)} of them as rows to append to {known.name}: {file}{left}"
 
 
 def _place(environment: str) -> str:

@@ -11,6 +11,7 @@ from coevolve.core.io import read_jsonl_objects, write_json, write_jsonl, write_
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.replay import refusal, shared_tools
+from coevolve.environments.row_environment import read_dataset
 
 IDS = ("task_id", "id")  # columns that name a task: a new task gets a new name
 
@@ -34,6 +35,26 @@ def write(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:
     if rows.is_dir():
         return _saved(tasks, rows, folder)
     return _table(tasks, rows, folder) if rows.suffix == ".parquet" else _lines(tasks, rows, folder)
+
+
+def append(tasks: Sequence[Task], environment: Environment, rows: Path, folder: Path) -> str:
+    """Write those ``tasks`` that the class of the rows rewards. Returns a line on what was written, and one on what was not.
+
+    Raises a CoevolveError that says why if there is nothing to write.
+    """
+    refused = unrewarded(environment, tasks)
+    kept = [task for task in tasks if task.task_id not in refused]
+    hint = "the columns may hold the old answer; coevolve.trl_environment plays all tasks"
+    reason = next(iter(refused.values()), "")
+    if not kept:
+        raise CoevolveError(f"{environment.name} itself would reward no task as a row ({reason}): {hint}")
+    if write(kept, rows, folder) is None:
+        raise CoevolveError(
+            f"{rows}: a task has several turns, or its world has other keys than the columns; name the dataset that the "
+            "tasks grew from"
+        )
+    left = f"\n{len(refused)} left out, which {environment.name} itself would not reward ({reason}): {hint}"
+    return f"{rows.name}, {len(kept)} tasks in the columns of {rows}{left if refused else ''}"
 
 
 def unrewarded(environment: Environment, tasks: Sequence[Task]) -> dict[str, str]:
@@ -82,13 +103,9 @@ def _table(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:
 
 
 def _saved(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:
-    from datasets import Dataset, DatasetDict, load_from_disk
+    from datasets import Dataset
 
-    try:
-        loaded: Any = load_from_disk(str(rows))
-    except (FileNotFoundError, ValueError) as error:
-        raise CoevolveError(f"{rows}: not a folder of `datasets` ({first_line(error)})") from None
-    known = loaded["train"] if isinstance(loaded, DatasetDict) else loaded
+    known = read_dataset(rows)
     new = _rows(tasks, known[0] if len(known) else dict.fromkeys(known.column_names))
     if new is None:
         return None

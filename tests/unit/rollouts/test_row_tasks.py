@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import json
 import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -105,15 +106,23 @@ def test_rows_come_back_in_the_columns_of_the_data_set_if_the_class_rewards_them
     said: list[str] = []
     out, known = tmp_path / "out", folder / "train.jsonl"
     grown = grow(folder, CLASS, known=known, count=5, out=out, say=said.append)
-    line = next(line for line in said if "rows" in line and "train.jsonl" in line and not line.startswith("known"))
+    # the column `goal` of each row holds the answer to the old request
     world = make(f"{CLASS}@{grown.folder / 'known.jsonl'}")
-    left = len(unrewarded(world, grown.tasks))
-    if left == len(grown.tasks):
-        assert line.startswith(f"no rows for {known}: your class would reward none") and not (out / "rows").exists()
-        return
+    assert len(unrewarded(world, grown.tasks)) == len(grown.tasks) == 5 and not (out / "rows").exists()
+    assert any(line.startswith("no rows: garage itself would reward no task as a row (") for line in said)
+
+
+def test_rows_that_the_class_rewards_are_written(folder: Path, tmp_path: Path) -> None:
+    """Without a reward of the class, the reference decides."""
+    shutil.copy(Path(inspect.getfile(Garage)), tmp_path / "garage_with_reward.py")
+    text = "from garage_with_reward import Garage as Rewarding\n\n\nclass Garage(Rewarding):\n    get_reward = None\n"
+    (tmp_path / "plain.py").write_text(text, encoding="utf-8")
+    said: list[str] = []
+    out, known = tmp_path / "out", folder / "train.jsonl"
+    grown = grow(folder, f"{tmp_path / 'plain.py'}:Garage", known=known, count=5, out=out, say=said.append)
     rows = [json.loads(row) for row in (out / "rows/train.jsonl").read_text().splitlines()]
-    assert len(rows) == len(grown.tasks) - left and all(row.keys() == ROWS[0].keys() for row in rows)
-    assert line.startswith(f"{len(rows)} of them as rows to append to train.jsonl")
+    assert len(rows) == len(grown.tasks) == 5 and all(row.keys() == ROWS[0].keys() for row in rows)
+    assert f"{out / 'rows'}: train.jsonl, 5 tasks in the columns of {known}" in said
 
 
 def test_references_are_the_agents_own_and_the_class_scores_them(grown: Grown) -> None:
