@@ -93,6 +93,14 @@ class Trajectory:
         ]
 
 
+def replies_of(trajectories: Iterable[Trajectory]) -> int:
+    """The number of replies. Imported episodes count no tokens, so their messages tell."""
+    return sum(
+        len(episode.tokens) or sum(message["role"] == "assistant" for message in episode.messages)
+        for episode in trajectories
+    )
+
+
 def unread_note(count: int, replies: int, first: str) -> list[str]:
     """A note on ``count`` of ``replies`` with a call that could not be read, and the ``first`` of them; empty if they are few."""
     if count <= MANY_UNREAD * replies:

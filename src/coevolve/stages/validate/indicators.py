@@ -16,7 +16,7 @@ from coevolve.core.calls import readable
 from coevolve.core.records import Attempt, Verdict
 from coevolve.core.statistics import evenness
 from coevolve.core.task import Task
-from coevolve.core.trajectories import StopReason, Trajectory, unread_note
+from coevolve.core.trajectories import StopReason, Trajectory, replies_of, unread_note
 from coevolve.core.untrusted import one_line
 from coevolve.stages.validate.config import LOW_IS_BAD, MEANING
 
@@ -66,7 +66,7 @@ def measure(
     """
     last = steps[-1] if steps else {}
     flat, groups = (sum(step[key] for step in steps) for key in ("groups_without_variance", "groups"))
-    unread, replies = sum(len(one.unread) for one in trajectories), sum(len(one.tokens) for one in trajectories)
+    unread, replies = sum(len(one.unread) for one in trajectories), replies_of(trajectories)
     used: Counter[str] = Counter()
     later = repeated = 0
     counted = (episode for episode in trajectories if episode.counts)
@@ -143,15 +143,10 @@ def stagnant(attempts: Sequence[Attempt], t: int, synthesized: Collection[str]) 
 def notes(trajectories: Sequence[Trajectory], visits: Sequence[Attempt], tasks: Sequence[Task]) -> list[str]:
     """Notes on many unreadable replies, and on ``tasks`` that no episode counts for."""
     unread = [reply for episode in trajectories for reply in episode.unread]
-    # imported episodes count no tokens
-    replies = sum(
-        len(episode.tokens) or sum(message["role"] == "assistant" for message in episode.messages)
-        for episode in trajectories
-    )
     counts = Counter(visit.task_id for visit in visits)
     counted = {visit.task_id for visit in visits if visit.size}
     names = [task.task_id for task in tasks if counts[task.task_id] >= VISITS and task.task_id not in counted]
-    found = unread_note(len(unread), replies, "".join(unread[:1])[:200])
+    found = unread_note(len(unread), replies_of(trajectories), "".join(unread[:1])[:200])
     if names:
         shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
         found.append(
