@@ -37,7 +37,7 @@ from coevolve.core.task import Task, ToolCall
 from coevolve.core.trajectories import INTERRUPTED, Trajectory
 from coevolve.environments.chains import replay
 from coevolve.environments.environment import Phrasebook, Session
-from coevolve.environments.registry import opened
+from coevolve.environments.registry import make
 from coevolve.environments.tool_schema import tool_schema
 from coevolve.environments.worker_main import end_with
 from coevolve.rollout import UNANSWERED
@@ -378,4 +378,4 @@ __all__ = ["CHECKS"]  # complete once this module is imported
 
 if __name__ == "__main__":  # the other process of `portable`
     end_with(int(sys.argv[3]))
-    print(json.dumps(transcript(Subject(opened(sys.argv[1]), int(sys.argv[2]), sys.argv[1]))))
+    print(json.dumps(transcript(Subject(make(sys.argv[1]), int(sys.argv[2]), sys.argv[1]))))

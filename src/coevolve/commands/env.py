@@ -20,7 +20,7 @@ from coevolve.environments import template
 from coevolve.environments.environment import quarantined
 from coevolve.environments.hosted import Hosted, cache
 from coevolve.environments.manner import manner_of
-from coevolve.environments.registry import make, maker, names, opened
+from coevolve.environments.registry import make, maker, names
 from coevolve.environments.tool_schema import tool_schema
 from coevolve.environments.worker_process import SOURCE
 
@@ -135,7 +135,7 @@ def _new(args: argparse.Namespace) -> int:
 
 
 def _phrases(args: argparse.Namespace) -> int:
-    environment = opened(args.name)
+    environment = make(args.name)
     manner = manner_of(environment)
     book = manner.book
     print("# Put this into the class of the environment, and import Phrasebook from coevolve.environments.environment.")
@@ -152,7 +152,7 @@ def _phrases(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    environment = opened(args.name)
+    environment = make(args.name)
     print(_line(f"{environment.name}, {environment.fingerprint}"))
     for split in ("seed", *environment.panels):
         tasks = environment.tasks(split)
@@ -182,7 +182,7 @@ def _arguments(function: Mapping[str, Any]) -> str:
 def _check(args: argparse.Namespace) -> int:
     printed, found = Printed(), list[Finding]()
     with redirect_stdout(printed), redirect_stderr(printed), apart(printed, 1, 2):
-        environment = opened(args.name)
+        environment = make(args.name)
         subject = Subject(environment, args.tasks, args.name, args.max_seconds)
     print(_line(f"{environment.name}, {environment.fingerprint}"))
     for key in dict.fromkeys([next(iter(CHECKS)), *chosen(args.only, CHECKS)]):

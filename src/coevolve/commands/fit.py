@@ -16,15 +16,14 @@ from typing import Any
 from coevolve.core.arithmetic import pin, pinned
 from coevolve.core.errors import CoevolveError
 from coevolve.core.guard import guard
-from coevolve.environments.registry import opened
+from coevolve.environments.registry import make
 from coevolve.policies.config import PolicySection
 from coevolve.rollout import Limits, RolloutRequest, rollout
 
 READ = 256  # tasks whose references are rendered
 GROUP = 8  # attempts at a task
-TOKEN = (
-    4 * 25
-)  # bytes of activations in a pass, for each token, layer and column of the width (SmolLM2: 14 GB of 6,144 tokens)
+# bytes of activations in a pass, for each token, layer and column of the width (SmolLM2: 14 GB of 6,144 tokens)
+TOKEN = 4 * 25
 LOGITS = 4 * 3  # bytes for each token and word: logits, log-probabilities, gradients
 WEIGHT = 4 * 4  # bytes for each parameter that is trained: weight, gradient, two moments
 WIDE = 0.10  # half an interval that says little
@@ -160,7 +159,7 @@ def measure(place: str, model: Path) -> Measured:
 
     gpu = torch.cuda.is_available()
     native = gpu or (not pinned() and torch.cpu._is_avx512_bf16_supported())
-    environment = opened(place)
+    environment = make(place)
     tasks = [task for task in environment.tasks("seed")[:READ] if any(task.reference)]
     patience = PolicySection().max_seconds
     played = replayed(environment, tasks, Limits(1000, 10**9, 10**9, patience))

@@ -18,7 +18,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.guard import guard
 from coevolve.core.plugins import attempt
 from coevolve.environments.environment import Environment
-from coevolve.environments.registry import opened
+from coevolve.environments.registry import make
 from coevolve.policies.config import PolicySection
 from coevolve.rollout import Limits
 from coevolve.stages.train.reference_tokens import failing
@@ -44,7 +44,7 @@ def main(place: str) -> None:
         if spec is not None and spec.origin not in (None, str(file)):
             raise CoevolveError(f"{path}: {file.stem} is also the name of a module ({spec.origin}); rename the file")
         sys.addaudithook(lambda event, arguments: _note(event, arguments, str(file.parent) + os.sep, read))
-    environment = opened(place)
+    environment = make(place)
     attempt(lambda: try_reference(environment), f"{environment.name}: the tasks cannot be played")
     modules = [str(getattr(module, "__file__", "")) for module in [*sys.modules.values()]]
     files = sorted(set(_beside(file.parent, [*read, *modules]))) if path.endswith(".py") else []

@@ -83,9 +83,6 @@ def make(name: str) -> Environment:
     return made
 
 
-opened = make
-
-
 def _imported(place: str) -> str:
     """MODULE:CLASS of FILE.py:CLASS, whose folder joins the import path."""
     path, _, maker = place.partition(":")
@@ -117,11 +114,11 @@ def _made(maker: Any, place: str, known: str = "") -> Environment:
     if isabstract(maker):
         raise CoevolveError(f"{place} lacks {', '.join(sorted(maker.__abstractmethods__))}; see {BASE}")
     made = attempt(maker, f"{place} cannot be made", f"; {ARGUMENTS}")
-    if not isinstance(made, Environment):
+    if not isinstance(made, Environment) and callable(getattr(made, "reset", None)):  # a class as TRL plays them
         # not at the top: a worker may have nothing but its environment's packages
-        from coevolve.environments.row_environment import RowEnvironment, plays_rows
+        from coevolve.environments.row_environment import RowEnvironment
 
-        made = RowEnvironment(maker, known) if plays_rows(made) else made
+        made = RowEnvironment(maker, known)
     if not isinstance(made, Environment):
         raise CoevolveError(f"{place} does not return an environment; the returned object must inherit {BASE}")
     if lacking := [key for key in ("name", "fingerprint", "panels") if not hasattr(made, key)]:
