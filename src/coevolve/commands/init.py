@@ -49,12 +49,8 @@ FITTED = "fits your tasks and your model"
 WHY = "most supervised steps on your references; warm.until (0.5) ends them"
 MOST = 256  # tasks of an environment that a new project starts from
 FIRST = ("", "seed", "iterations", "warm", "train", "verify", "grpo")  # "" is the comment that opens the file
-FILES = (
-    "reviews/README.md",
-    ".gitattributes",
-    ".gitignore",
-    ".dvcignore",
-)  # a project and the repository have the same copies
+# a project and the repository have the same copies
+FILES = ("reviews/README.md", ".gitattributes", ".gitignore", ".dvcignore")
 NEEDED = (
     "dvc.yaml",
     "dvc.lock",
@@ -119,7 +115,8 @@ def run(args: argparse.Namespace) -> int:
     if len(tried.files) > 1:
         print(plain(f"copied from {Path(args.environment).resolve().parent}: {', '.join(tried.files)}"))
     print(plain(_next(args.folder, tried.name)))
-    print(plain("\n".join(["", *fit.lines])) if fit.lines else "", end="\n" if fit.lines else "")
+    if fit.lines:
+        print(plain("\n".join(["", *fit.lines])))
     return 0
 
 
@@ -208,10 +205,10 @@ def _write(project: Path, environment: Tried, args: argparse.Namespace, fit: Fit
     write_text(params, resource("params.yaml").read_text(encoding="utf-8"))
     if args.profile:
         apply(args.profile, params)
-    with chdir(project):
-        change(params, fit.values, "--environment, --model")
-    fitting = params.read_text(encoding="utf-8").replace(f"# {ADDED}", f"# {FITTED}" if fit.values else f"# {ADDED}")
-    write_text(params, fitting)
+    if fit.values:
+        with chdir(project):
+            change(params, fit.values, "--environment, --model")
+        write_text(params, params.read_text(encoding="utf-8").replace(f"# {ADDED}", f"# {FITTED}"))
     chosen = {"environment": environment.name, "method": args.method, "base.model": _model(args.model)}
     given = {key: value for key, value in chosen.items() if value is not None}
     written = load(params)

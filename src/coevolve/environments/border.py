@@ -19,9 +19,8 @@ def crossed(call: ToolCall, tools: Iterable[Mapping[str, Any]] | None) -> ToolCa
     """
     if CONSTANT.issuperset(map(type, call.arguments.values())):
         return ToolCall(call.name, dict(call.arguments))
-    from coevolve.environments.tool_schema import (
-        tool_schema,  # a worker may have nothing but its environment's packages
-    )
+    # not at the top: a worker may have nothing but its environment's packages
+    from coevolve.environments.tool_schema import tool_schema
 
     functions = (tool["function"] for tool in tools or ())
     schema = tool_schema(next((one for one in functions if one["name"] == call.name), {}))

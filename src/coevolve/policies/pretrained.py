@@ -17,9 +17,7 @@ from coevolve.core.io import read_json, write_json, write_text
 from coevolve.core.plugins import plugins
 from coevolve.core.scratch import scratch
 
-SHIPPED = (
-    "coevolve.policies"  # the entry points of policies that packages ship: name → the package that holds the files
-)
+SHIPPED = "coevolve.policies"  # entry points of policies that packages ship: name → the package with the files
 POINTER = "pretrained.json"
 WRITERS = {"base": "base", "generate": "generator"}  # section → the stage that writes the pointer to its model
 COMMIT = re.compile(r"[0-9a-f]{40}")

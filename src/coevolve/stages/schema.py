@@ -35,13 +35,8 @@ from coevolve.stages.warm.config import Warm
 from coevolve.tracking.config import Tracking
 
 PARAMS = Path("params.yaml")
-DERIVED = (
-    "learner",
-    "trains",
-    "by_pairs",
-    "candidates",
-    "new_words",
-)  # properties of Params that stages read like sections
+# properties of Params that stages read like sections
+DERIVED = ("learner", "trains", "by_pairs", "candidates", "new_words")
 
 
 class Params(Section):
