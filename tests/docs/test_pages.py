@@ -3,6 +3,7 @@
 Pages that tell a story from an empty folder have tests of their own (``STORIES``).
 """
 
+import inspect
 import json
 import re
 import shutil
@@ -17,12 +18,15 @@ from coevolve.environments.registry import make
 from tests import ROOT
 from tests.pages import PAGES, typed
 from tests.project import Project
+from tests.unit.rollouts.garage import ROWS, Garage
+from tests.unit.rollouts.test_row_tasks import failing, solution, write
 
 STORIES = {"tutorial.md", "your-trainer.md"}  # their tests have these names
 
 # What stands for a word in capitals, and for what the run of this test lacks: it has one iteration
 HERE = {
     r"\bNAME\b": "miniworld",
+    r"train\.py:MyEnv": "train.py:Garage",
     r"\bMODEL\b": "policies/base",
     r"\bTRAJECTORIES\b|'runs/\*\*/\*\.parquet'": "data/0/trajectories.parquet",
     r"\bROLLOUTS\b": "data/0/trajectories.parquet --count 2",
@@ -79,6 +83,10 @@ def workplace(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Pro
     (copied.folder / "chats.jsonl").write_text(json.dumps({"messages": chat}) + "\n")
     rows = [asdict(task) for task in make("sql").tasks("seed")[:2]]
     (copied.folder / "sql.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rollouts = copied.folder / "outputs/completions"
+    write(rollouts, ROWS, lambda number: [solution, failing])
+    (rollouts / "train.jsonl").rename(copied.folder / "train.jsonl")
+    shutil.copy(inspect.getfile(Garage), copied.folder / "train.py")
     copied.environment["PYTHONPATH"] = str(copied.folder / "src")
     return copied
 

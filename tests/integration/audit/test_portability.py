@@ -3,7 +3,7 @@
 import coevolve.audit.checks  # noqa: F401  (fills the table of checks)
 from coevolve.audit.finding import finding
 from coevolve.audit.subject import Subject
-from coevolve.environments.registry import opened
+from coevolve.environments.registry import make
 
 CHECK = "semantic.verifier_portability"
 
@@ -11,6 +11,6 @@ CHECK = "semantic.verifier_portability"
 def test_answers_that_differ_in_another_process_are_found() -> None:
     timed = "tests.unit.environments.unruly:Timed"
     for place, number in (("miniworld", 0), ("tests.unit.audit.broken:Scattered", 8), (timed, 2)):
-        found = finding(Subject(opened(place), 4, place), CHECK)
+        found = finding(Subject(make(place), 4, place), CHECK)
         assert found.number == number, found.evidence
         assert all("differs in another process" in line for line in found.evidence)
