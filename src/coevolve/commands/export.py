@@ -23,6 +23,7 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.environment_package import package_name, write_package
 from coevolve.environments.registry import make
 from coevolve.environments.replay import checked_tasks
+from coevolve.environments.row_environment import RowEnvironment
 from coevolve.lineage.ancestry import iterations, mixed
 from coevolve.lineage.cards import episode_card, policy_card, task_card
 from coevolve.lineage.run_export import preferences, supervised
@@ -43,7 +44,7 @@ HELP = """
   coevolve export pairs --iteration 1 --out pairs    # preference pairs of a run that learns by dpo or sft
   coevolve export tasks --out tasks                  # the last dataset
   coevolve export tasks --for verifiers --tasks accepted.jsonl --environment sql --out hard-sql   # for another trainer
-  coevolve export tasks --for trl --rows train.jsonl --tasks grown/tasks.jsonl --environment train.py:MyEnv --out more
+  coevolve export tasks --for trl --rows train.jsonl --tasks grown/tasks.jsonl --environment train.py:MyEnv@grown/known.jsonl --out more
   coevolve export policy --out model                 # the run's champion: its success and its training data
   coevolve export policy --iteration 3 --out model   # policies/3
   coevolve export schemas --out schemas              # JSON schemas of all records and of params.yaml, without a run
@@ -169,7 +170,8 @@ def _trl(args: argparse.Namespace, environment: Environment, tasks: list[Task], 
     """Write ``tasks`` in the columns of the dataset that TRL trains on."""
     if args.rows is None:
         raise CoevolveError("--for trl: needs --rows DATASET; without one, give the tasks to coevolve.trl_environment")
-    return rows_for_trainers.append(tasks, environment, args.rows, args.out)
+    known = environment.tasks("seed") if isinstance(environment, RowEnvironment) and environment.known else []
+    return rows_for_trainers.append(tasks, environment, args.rows, args.out, known)
 
 
 def _rows(write: RowWriter) -> Exporter:

@@ -88,6 +88,11 @@ def _tools(kind: type) -> dict[str, dict[str, Any]]:
     return schemas
 
 
+def _reward_of(kind: type) -> str | None:
+    """The name of the method that gives the reward."""
+    return next((name for name in REWARDS if callable(getattr(kind, name, None))), None)
+
+
 class RowEnvironment(Environment):
     """The environment that ``factory`` makes the instances of. The name is that of their class, in small letters.
 
@@ -97,19 +102,24 @@ class RowEnvironment(Environment):
     panels: tuple[str, ...] = ()
 
     def __init__(self, factory: Factory, known: str = "") -> None:
-        self._factory, self._known = factory, known
+        self._factory, self.known = factory, known
         self.kind: type = type(factory())
         self.name = self.kind.__name__.lower()
         self.fingerprint = f"{self.name}-{file_hash(Path(known)) if Path(known).is_file() else 'class'}"
         self.tools()  # raises an error if an agent could not call one of them
 
+    @property
+    def rewards(self) -> bool:
+        """Whether the class has a reward."""
+        return _reward_of(self.kind) is not None
+
     def load_tasks(self, split: str) -> Sequence[Task]:
-        if not self._known:
+        if not self.known:
             raise CoevolveError(
                 f"a class with reset(**row) holds no tasks; name them, as in FILE.py:{self.kind.__name__}@TASKS.jsonl: the "
                 "data set, or known.jsonl and tasks.jsonl of `coevolve grow`"
             )
-        return self.tasks_in(Path(self._known))
+        return self.tasks_in(Path(self.known))
 
     def tasks_in(self, file: Path) -> list[Task]:
         """The tasks of ``file``, or those of its rows, without references."""
@@ -174,7 +184,7 @@ class RowSession(MethodSession):
 
     def reward(self) -> float | None:
         """The reward of the class; None if it has none."""
-        name = next((name for name in REWARDS if callable(getattr(type(self._world), name, None))), None)
+        name = _reward_of(type(self._world))
         return None if name is None else float(self._result(getattr(self._world, name), {}))
 
     def state(self) -> dict[str, Any]:

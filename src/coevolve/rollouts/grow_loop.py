@@ -132,7 +132,7 @@ def grow(
     if tasks and isinstance(world, RowEnvironment) and isinstance(known, str | Path):
         rows = Path(out) / "rows"
         try:
-            say(f"{rows}: {append(tasks, world, Path(known), rows)}")
+            say(f"{rows}: {append(tasks, world, Path(known), rows, known_tasks)}")
         except CoevolveError as error:
             say(f"no rows: {error}")
     say(

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,9 @@ from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.io import read_jsonl_objects, write_json, write_jsonl, write_text
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
-from coevolve.environments.replay import refusal, shared_tools
-from coevolve.environments.row_environment import read_dataset
+from coevolve.environments.replay import shared_tools
+from coevolve.environments.row_environment import RowEnvironment, read_dataset
+from coevolve.rollouts.new_answers import NewAnswers, asking
 
 IDS = ("task_id", "id")  # columns that name a task: a new task gets a new name
 
@@ -37,40 +38,35 @@ def write(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:
     return _table(tasks, rows, folder) if rows.suffix == ".parquet" else _lines(tasks, rows, folder)
 
 
-def append(tasks: Sequence[Task], environment: Environment, rows: Path, folder: Path) -> str:
+def append(
+    tasks: Sequence[Task], environment: Environment, rows: Path, folder: Path, known: Sequence[Task] = ()
+) -> str:
     """Write those ``tasks`` that the class of the rows rewards. Returns a line on what was written, and one on what was not.
 
-    Raises a CoevolveError that says why if there is nothing to write.
+    The columns hold the answers to the new requests where ``known``, the tasks of the rows with references, tell how. Raises a
+    CoevolveError that says why if there is nothing to write.
     """
-    refused = unrewarded(environment, tasks)
-    kept = [task for task in tasks if task.task_id not in refused]
-    hint = "the columns may hold the old answer; coevolve.trl_environment plays all tasks"
-    reason = next(iter(refused.values()), "")
+    kept, refused = list(tasks), list[str]()
+    if isinstance(environment, RowEnvironment):
+        if not environment.rewards:
+            raise CoevolveError(
+                f"{environment.name} has no get_reward, so nothing tells whether your reward function finds the right answer "
+                "in a new row; coevolve.trl_environment plays and scores all tasks"
+            )
+        answers = NewAnswers(environment, known)
+        found = [answers.row(task) for task in tasks]
+        kept = [row for row, _ in found if row is not None]
+        refused = [reason for row, reason in found if row is None]
+    hint = f"{environment.name} itself would not reward ({refused[0]})" if refused else ""
     if not kept:
-        raise CoevolveError(f"{environment.name} itself would reward no task as a row ({reason}): {hint}")
+        raise CoevolveError(f"{len(refused)} tasks which {hint}; coevolve.trl_environment plays and scores all tasks")
     if write(kept, rows, folder) is None:
         raise CoevolveError(
             f"{rows}: a task has several turns, or its world has other keys than the columns; name the dataset that the "
             "tasks grew from"
         )
-    left = f"\n{len(refused)} left out, which {environment.name} itself would not reward ({reason}): {hint}"
+    left = f"\n{len(refused)} left out, which {hint}; coevolve.trl_environment plays all tasks"
     return f"{rows.name}, {len(kept)} tasks in the columns of {rows}{left if refused else ''}"
-
-
-def unrewarded(environment: Environment, tasks: Sequence[Task]) -> dict[str, str]:
-    """The ids of ``tasks`` that the class of the rows would not reward, each with the reason.
-
-    Coevolve scores a new task by its reference. In training, the class scores the row, which may hold the answer to the old
-    request. So each task is played as a row of its own. A world without `prompt` is no row.
-    """
-    rows = {
-        task.task_id: replace(
-            task, world={**task.world, "prompt": _asking(task.world["prompt"], task.turns[0])}, provenance=None
-        )
-        for task in tasks
-        if "prompt" in task.world
-    }
-    return {name: reason for name, row in rows.items() if (reason := refusal(environment, row))}
 
 
 def _lines(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:
@@ -122,22 +118,13 @@ def _rows(tasks: Sequence[Task], columns: Mapping[str, Any]) -> list[dict[str, A
             **task.world,
             **{key: task.task_id for key in IDS if isinstance(columns.get(key), str)},
             **(
-                {"prompt": _asking(task.world.get("prompt", columns["prompt"]), task.turns[0])}
+                {"prompt": asking(task.world.get("prompt", columns["prompt"]), task.turns[0])}
                 if "prompt" in columns
                 else {}
             ),
         }
         for task in tasks
     ]
-
-
-def _asking(prompt: Any, words: str) -> Any:
-    """``prompt`` with other words as its last message."""
-    if not isinstance(prompt, list) or not prompt:
-        return words
-    last = prompt[-1]
-    content = [{"type": "text", "text": words}] if isinstance(last["content"], list) else words
-    return [*prompt[:-1], {**last, "content": content}]
 
 
 def verl(tasks: Sequence[Task], environment: Environment, name: str, folder: Path) -> str:

@@ -18,7 +18,6 @@ from coevolve.core.io import read_tasks
 from coevolve.core.task import ToolCall
 from coevolve.environments.registry import make
 from coevolve.rollouts.grow_loop import Grown, grow
-from coevolve.rollouts.rows_for_trainers import unrewarded
 from tests.unit.rollouts.garage import ROWS, Garage
 
 CLASS = f"{Path(__file__).with_name('garage.py')}:Garage"
@@ -102,27 +101,29 @@ def test_class_and_data_set_give_verified_tasks(grown: Grown) -> None:
         assert session.score().reward == 1.0 and set(task.world) == {"prompt", "cars", "goal"}
 
 
-def test_rows_come_back_in_the_columns_of_the_data_set_if_the_class_rewards_them(folder: Path, tmp_path: Path) -> None:
+def test_rows_come_back_in_the_columns_of_the_data_set_with_the_new_answers(folder: Path, tmp_path: Path) -> None:
     said: list[str] = []
     out, known = tmp_path / "out", folder / "train.jsonl"
     grown = grow(folder, CLASS, known=known, count=5, out=out, say=said.append)
-    # the column `goal` of each row holds the answer to the old request
-    world = make(f"{CLASS}@{grown.folder / 'known.jsonl'}")
-    assert len(unrewarded(world, grown.tasks)) == len(grown.tasks) == 5 and not (out / "rows").exists()
-    assert any(line.startswith("no rows: garage itself would reward no task as a row (") for line in said)
+    rows = [json.loads(row) for row in (out / "rows/train.jsonl").read_text().splitlines()]
+    assert f"{out / 'rows'}: train.jsonl, 5 tasks in the columns of {known}" in said and len(rows) == 5
+    for row, task in zip(rows, grown.tasks, strict=True):
+        assert row.keys() == ROWS[0].keys() and row["prompt"][-1]["content"] == task.turns[0]
+        assert row["goal"] != task.world["goal"]  # which answers the old request
+        attempt = played(row, [(call.name, call.arguments) for call in task.calls], 1)
+        assert attempt["Garage"] == 1.0 and played(row, [], 1)["Garage"] == 0.0
 
 
-def test_rows_that_the_class_rewards_are_written(folder: Path, tmp_path: Path) -> None:
-    """Without a reward of the class, the reference decides."""
+def test_class_without_a_reward_gets_no_rows(folder: Path, tmp_path: Path) -> None:
+    """A reward function beside the class may read a column that holds the old answer."""
     shutil.copy(Path(inspect.getfile(Garage)), tmp_path / "garage_with_reward.py")
     text = "from garage_with_reward import Garage as Rewarding\n\n\nclass Garage(Rewarding):\n    get_reward = None\n"
     (tmp_path / "plain.py").write_text(text, encoding="utf-8")
     said: list[str] = []
     out, known = tmp_path / "out", folder / "train.jsonl"
     grown = grow(folder, f"{tmp_path / 'plain.py'}:Garage", known=known, count=5, out=out, say=said.append)
-    rows = [json.loads(row) for row in (out / "rows/train.jsonl").read_text().splitlines()]
-    assert len(rows) == len(grown.tasks) == 5 and all(row.keys() == ROWS[0].keys() for row in rows)
-    assert f"{out / 'rows'}: train.jsonl, 5 tasks in the columns of {known}" in said
+    assert len(grown.tasks) == 5 and not (out / "rows").exists()
+    assert any(line.startswith("no rows: garage has no get_reward, so nothing tells whether") for line in said)
 
 
 def test_references_are_the_agents_own_and_the_class_scores_them(grown: Grown) -> None:

@@ -14,11 +14,11 @@ from coevolve.cli import parser
 from coevolve.commands import export
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects, write_jsonl
-from coevolve.core.task import Observation, Provenance, Score, Task, ToolCall
+from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.core.yaml_files import read_yaml
 from coevolve.environments import registry
-from coevolve.environments.methods import MethodEnvironment, MethodSession, Question
 from coevolve.environments.registry import make
+from coevolve.environments.row_environment import RowEnvironment
 from coevolve.rollouts.rllm_verifier import evaluate
 from coevolve.rollouts.rows_for_trainers import write
 
@@ -124,68 +124,52 @@ def test_trl_gets_the_columns_of_the_dataset(accepted: Path, capsys: pytest.Capt
 
 
 class Counter:
-    """A world that ends at a number."""
+    """A class of TRL: a number must end at the goal of the row."""
 
-    def __init__(self, prompt: str, goal: int) -> None:
-        self.value = 0
+    def reset(self, goal: int, **row: Any) -> None:
+        self.value, self._goal = 0, goal
 
-    def add(self, number: int) -> str:
-        """Add a number."""
+    def add(self, number: int) -> int:
+        """Add a number.
+
+        Args:
+            number: The number.
+        """
         self.value += number
-        return str(self.value)
+        return self.value
+
+    def get_reward(self) -> float:
+        return float(self.value == self._goal)
 
 
-class RowSession(MethodSession):
-    """Scores a task without provenance as a class of TRL does: by a column of the row."""
-
-    def reset(self, task: Task) -> Observation:
-        self._row = task
-        return super().reset(task)
-
-    def score(self) -> Score:
-        if self._row.provenance is not None:
-            return super().score()
-        return Score(float(self._world.value == self._row.world["goal"]))
+COUNTING = {"prompt": "add 3", "goal": 3}
 
 
-class Counting(MethodEnvironment):
-    name = "counting"
-    simulator = Counter
-
-    def questions(self, split: str) -> list[Question]:
-        return []
-
-    def open(self) -> RowSession:
-        return RowSession(self.name, Counter)
+def counted(number: int, provenance: Provenance | None) -> Task:
+    """A task in the world of a row whose goal is 3."""
+    calls = [ToolCall("add", {"number": number})]
+    return Task.create("counter", "seed", [f"add {number}"], COUNTING, [calls], provenance=provenance)
 
 
-def counted(*numbers: int) -> list[Task]:
-    """New tasks in the world of a row whose goal is 3."""
-    return [
-        Task.create(
-            "counting",
-            "seed",
-            [f"add {number}"],
-            {"prompt": "add 3", "goal": 3},
-            [[ToolCall("add", {"number": number})]],
-            provenance=Provenance(1, [], "x"),
-        )
-        for number in numbers
-    ]
-
-
+@pytest.mark.parametrize("known", [False, True])
 def test_rows_that_the_class_itself_would_not_reward_are_left_out(
-    accepted: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    known: bool, accepted: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(registry.REGISTERED, "counting", Counting)
-    saved("jsonl", [{"prompt": "add 3", "goal": 3}], accepted)
-    write_jsonl(accepted / "accepted.jsonl", counted(3, 4))
-    folder = exported("--for", "trl", "--rows", "train.jsonl", "--environment", "counting")
-    assert [row for _, row in read_jsonl_objects(folder / "train.jsonl")] == [{"prompt": "add 3", "goal": 3}]
-    assert "1 left out, which counting itself would not reward (its reference scores 0)" in capsys.readouterr().out
-    write_jsonl(accepted / "accepted.jsonl", counted(4))
-    with pytest.raises(CoevolveError, match="counting itself would reward no task as a row"):
-        export.run(parser(["export"]).parse_args([*WORDS, "--environment", "counting", "--out", "none"]))
+    """With the solution of the known row, the export finds the goal of the new one."""
+    write_jsonl(accepted / "known.jsonl", [counted(3, None)])
+    environment = RowEnvironment(Counter, str(accepted / "known.jsonl") if known else "")
+    monkeypatch.setitem(registry.REGISTERED, "counter", lambda: environment)
+    saved("jsonl", [COUNTING], accepted)
+    write_jsonl(accepted / "accepted.jsonl", [counted(number, Provenance(1, [], "x")) for number in (3, 4)])
+    folder = exported("--for", "trl", "--rows", "train.jsonl", "--environment", "counter")
+    rows = [row for _, row in read_jsonl_objects(folder / "train.jsonl")]
+    assert rows == [COUNTING, {"prompt": "add 4", "goal": 4}][: 1 + known]
+    left = "1 left out, which counter itself would not reward (its reference gets 0)"
+    assert (left in capsys.readouterr().out) is not known
+    write_jsonl(accepted / "accepted.jsonl", [counted(4, Provenance(1, [], "x"))])
+    if not known:
+        with pytest.raises(CoevolveError, match="1 tasks which counter itself would not reward"):
+            export.run(parser(["export"]).parse_args([*WORDS, "--environment", "counter", "--out", "none"]))
 
 
 WORDS = ["export", "tasks", "--for", "trl", "--rows", "train.jsonl", "--tasks", "accepted.jsonl"]
