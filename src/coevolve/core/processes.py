@@ -5,6 +5,7 @@
 
 import os
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from multiprocessing import (
 )
 from multiprocessing.connection import Connection
 from multiprocessing.util import Finalize
+from types import ModuleType
 from typing import Any
 
 from coevolve.core import arithmetic, launch, numeric_options
@@ -26,6 +28,7 @@ from coevolve.core.errors import CoevolveError
 
 VARIABLE = "COEVOLVE_PROCESSES"
 MOST = 8  # processes by default: a training step has no more pieces
+_STARTS = threading.Lock()  # one process starts at a time
 MEMORY = "if memory ran out, lower policy.batch or set COEVOLVE_PROCESSES=1, then run the same command again"
 
 
@@ -52,7 +55,7 @@ def available() -> int:
 
 def prepare(*modules: str) -> None:
     """Start to import ``modules`` in the process that workers fork from, once for all of them, in the background."""
-    set_forkserver_preload(["__main__", *modules])
+    set_forkserver_preload([*modules])
     with _without_interrupts():
         forkserver.ensure_running()
     Finalize(None, _end_forkserver, exitpriority=-1)  # after multiprocessing has ended the workers
@@ -77,6 +80,18 @@ def _without_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Processes started in the block do not run the script that calls coevolve again. None of what they hold is defined there."""
+    with _STARTS:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
+
+
 class Worker:
     """A process that holds the object that ``make(*arguments)`` returns, and ends with this process. ``make`` starts at once.
 
@@ -94,7 +109,7 @@ class Worker:
         self._pipe, theirs = context.Pipe()
         # a daemon, so that multiprocessing ends it with this process; only this process receives the terminal's Ctrl-C
         self._process = context.Process(target=_serve, args=(theirs, *self._held), daemon=True)
-        with _without_interrupts():
+        with _without_interrupts(), _without_main():
             self._process.start()
         theirs.close()
         self._starting = True

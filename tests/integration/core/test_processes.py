@@ -126,3 +126,18 @@ def test_importing_processes_do_not_outlive_a_failure(tmp_path: Path) -> None:
         [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
     )
     assert (done.returncode, done.stderr) == (1, "error: so\n")
+
+
+def test_script_that_calls_coevolve_runs_once(tmp_path: Path) -> None:
+    """People call coevolve at the top of a script, without `if __name__ == "__main__"`."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from fractions import Fraction\n"
+        "from coevolve.core.workers import Local, Workers\n"
+        "from coevolve.core.processes import Worker\n"
+        "print('begins', flush=True)\n"
+        "with Workers(Local(2), Fraction, 1, 2) as workers:\n"
+        "    print(*workers.map(Worker.call, ['limit_denominator'] * 4))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.stdout, done.stderr) == ("begins\n1/2 1/2 1/2 1/2\n", "")
