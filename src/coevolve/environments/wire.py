@@ -7,6 +7,7 @@ from typing import Any
 
 from coevolve.core.task import Provenance, Task, ToolCall
 
+BEGIN = "begin_reply and step"  # a request to a session: the call is the first of a reply
 SAY = (
     "say"  # the tool of a server that takes the agent's words: the servers here offer it, and OpenEnv's client calls it
 )

@@ -16,6 +16,7 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment, EnvironmentFailed, Phrasebook, Session, SessionLost
 from coevolve.environments.sources import sources
+from coevolve.environments.wire import BEGIN
 from coevolve.environments.worker_process import MAIN, CallBroke, EnvironmentProcess, EnvironmentProcessLost, Pool
 
 PURE = ("score", "digest")  # requests that do not change a session
@@ -112,6 +113,7 @@ class WorkerSession(Session):
         self._number = 0
         self._asked: list[tuple[str, tuple[Any, ...], Any]] = []  # with each reply's value or the type of its error
         self._over = ""  # the reason, if this session's own request ended it
+        self._begins = False  # the next call is the first of a reply
         self._enter()
 
     def _enter(self) -> None:
@@ -176,16 +178,20 @@ class WorkerSession(Session):
             if self._worker is not None and self._worker.dead:
                 self._leave()
                 self._enter()
-        self._asked = []
+        self._asked, self._begins = [], False
         return Observation(**self._ask("reset", task))
 
     def begin_reply(self) -> None:
-        self._ask("begin_reply")
+        self._begins = True
 
     def step(self, call: ToolCall) -> Observation:
+        begins, self._begins = self._begins, False
         if wrong := misfit(call.name, call.arguments):
+            if begins:
+                self._ask("begin_reply")
             return Observation("tool", wrong, error=True)
-        return Observation(**self._ask("step", call))
+        # one request for both halves the traffic
+        return Observation(**self._ask(BEGIN if begins else "step", call))
 
     def say(self, text: str) -> Observation:
         return Observation(**self._ask("say", text))

@@ -43,6 +43,9 @@ class WorkerServer:
         if do == "close" and session is not None:
             return self._sessions.pop(session).close()
         owner = self._environment if session is None else self._sessions[session]
+        if do == wire.BEGIN:
+            self._sessions[session or 0].begin_reply()
+            do = "step"
         return getattr(owner, do)(*(wire.record(one) if isinstance(one, dict) else one for one in arguments))
 
 
