@@ -101,7 +101,7 @@ environments: install
 	@for name in $(HOSTED); do $(BIN)/coevolve env install $$name || exit 1; done
 
 # verifiers, for a test that plays an exported environment: it pins other packages than ours
-$(VERIFIERS)/.installed: tests/integration/environments/verifiers.txt | install
+$(VERIFIERS)/.installed: tests/integration/trainers/verifiers.txt | install
 	rm -rf $(VERIFIERS)
 	$(BIN)/python -m venv $(VERIFIERS)
 	$(BIN)/python -m uv pip install -q --no-deps --python $(VERIFIERS)/bin/python -r $< || \

@@ -113,7 +113,7 @@ def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str,
 def explorer_server() -> Iterator[tuple[str, str]]:
     """URL and model name of a server in this process, whose model explores miniworld and writes tasks for it."""
     from tests.integration.endpoint.explorer_model import explorer
-    from tests.integration.environments.scripted_model import answering
+    from tests.integration.trainers.scripted_model import answering
 
     with answering(explorer) as url:
         yield url, "explorer"

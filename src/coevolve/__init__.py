@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from coevolve.core.task import Task, ToolCall
     from coevolve.core.trajectories import Trajectory
     from coevolve.environments.registry import register
-    from coevolve.environments.trl_environment import trl_environment
     from coevolve.lineage.finished_run import FinishedRun, read_run
     from coevolve.rollouts.find_weaknesses import signals
     from coevolve.rollouts.grow_loop import Grown, grow
     from coevolve.stages.verify.candidates import verify
+    from coevolve.trainers.trl_environment import trl_environment
 else:  # only names that are listed, for type checkers
     _MODULES = {  # relative, so that no stage depends on them
         "Candidate": ".core.records",
@@ -52,7 +52,7 @@ else:  # only names that are listed, for type checkers
         "read_run": ".lineage.finished_run",
         "register": ".environments.registry",
         "signals": ".rollouts.find_weaknesses",
-        "trl_environment": ".environments.trl_environment",
+        "trl_environment": ".trainers.trl_environment",
         "verify": ".stages.verify.candidates",
     }
 

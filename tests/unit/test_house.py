@@ -3,7 +3,8 @@
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -140,20 +141,49 @@ def test_the_core_imports_and_names_no_adapter() -> None:
                     assert name != ADAPTERS or file.name == "code_closure.py", f"{file} names {name}"
 
 
-def test_worlds_import_only_the_contract_and_the_core() -> None:
-    """The recipe trains a policy as well."""
-    allowed = {"core", "environments"}
-    for file in (SOURCE / ADAPTERS).rglob("*.py"):
-        rooms = allowed | ({"policies", "stages"} if file.name == "recipe.py" else set())
-        for node in ast.walk(ast.parse(file.read_text())):
-            module = node.module if isinstance(node, ast.ImportFrom) else None
-            if module and module.startswith(f"{PACKAGE}."):
-                assert module.split(".")[1] in rooms, f"{file}:{node.lineno} imports {module}"
+def rooms() -> dict[str, str]:
+    """Each package of the table in docs/architecture.md, from top to bottom, and its cell `imports`."""
+    rows = re.findall(r"^\| `([\w/.]+)` \| .+ \| (.+) \|$", (ROOT / "docs/architecture.md").read_text(), re.MULTILINE)
+    names = ((name if name.startswith((ADAPTERS, "pipelines")) else f"{PACKAGE}/{name}", cell) for name, cell in rows)
+    return {name.rstrip("/"): cell for name, cell in names if (SOURCE / name).exists()}
 
 
-def test_core_imports_only_core() -> None:
-    for file in (SOURCE / "coevolve/core").glob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            module = node.module if isinstance(node, ast.ImportFrom) else None
-            if module and module.startswith("coevolve"):
-                assert module.startswith("coevolve.core"), f"{file}:{node.lineno} imports {module}"
+def room(file: Path, known: Iterable[str]) -> str:
+    """The row of the table that holds ``file``: the one that names it most precisely."""
+    path = file.relative_to(SOURCE)
+    return str(max((name for name in known if path.is_relative_to(name)), key=len))
+
+
+def imports(file: Path) -> Iterator[tuple[int, Path]]:
+    """The files of ours that ``file`` imports, each with the line. The API loads its names on first use."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        named = list[str]()
+        if isinstance(node, ast.ImportFrom) and node.module:
+            named = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            named = [alias.name for alias in node.names]
+        for name in named:
+            path = SOURCE / name.replace(".", "/")
+            for found in (path.with_suffix(".py"), path / "__init__.py"):
+                if found.is_file():
+                    yield node.lineno, found
+
+
+def test_packages_import_only_what_the_table_of_architecture_allows() -> None:
+    allowed: dict[str, set[str]] = {}
+    order = list(known := rooms())
+    for place, (name, cell) in enumerate(known.items()):
+        below = set(order[place + 1 :])
+        rest = cell.rpartition("every package below")[2]
+        listed = {one.rstrip("/") for one in re.findall(r"`([\w/.]+)`", rest)}
+        listed = {one if one.startswith(ADAPTERS) else f"{PACKAGE}/{one}" for one in listed}
+        assert listed <= below, f"{name}: the table lists {sorted(listed - below)}, which stand above it"
+        allowed[name] = below - listed if "every package below" in cell else listed
+    assert len(order) > 15
+    for file in SOURCE.rglob("*.py"):
+        if file == SOURCE / PACKAGE / "__init__.py":
+            continue
+        here = room(file, order)
+        for line, other in imports(file):
+            there = room(other, order)
+            assert there == here or there in allowed[here], f"{file}:{line}: {here} imports {there}"

@@ -56,7 +56,7 @@ score so far as its reward.
   coevolve env serve miniworld --tasks grown/tasks.jsonl --protocol ors
 """
 
-SERVERS = {"openenv": "coevolve.environments.openenv_server", "ors": "coevolve.environments.ors_server"}
+SERVERS = {"openenv": "coevolve.trainers.openenv_server", "ors": "coevolve.trainers.ors_server"}
 
 
 ACTIONS = {

@@ -20,9 +20,7 @@ from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
 from coevolve.core.untrusted import markdown
 from coevolve.environments.environment import Environment
-from coevolve.environments.environment_package import package_name, write_package
 from coevolve.environments.registry import make
-from coevolve.environments.replay import checked_tasks
 from coevolve.environments.row_environment import RowEnvironment
 from coevolve.lineage.ancestry import iterations, mixed
 from coevolve.lineage.cards import episode_card, policy_card, task_card
@@ -30,12 +28,14 @@ from coevolve.lineage.run_export import preferences, supervised
 from coevolve.lineage.schemas import schemas
 from coevolve.policies.config import PolicySection
 from coevolve.rollout import Limits
-from coevolve.rollouts import rows_for_trainers
-from coevolve.rollouts.harbor_tasks import harbor
 from coevolve.stages.report.run_summary import SUMMARY, Summary, run_hash
 from coevolve.stages.report.tables import champion_line
 from coevolve.stages.schema import Params, load, plain, value
 from coevolve.stages.train.reference_tokens import offered, replayed
+from coevolve.trainers import rows_for_trainers
+from coevolve.trainers.environment_package import package_name, write_package
+from coevolve.trainers.harbor_tasks import harbor
+from coevolve.trainers.replay import checked_tasks
 
 HELP = """
   coevolve export sft --out sft                      # references of the last dataset, as chat messages

@@ -5,12 +5,17 @@ from typing import Any
 
 from coevolve.commands.options import DIR, ENVIRONMENT, FILE
 from coevolve.core.errors import CoevolveError
+from coevolve.core.io import read_tasks
 from coevolve.core.numeric_options import count
+from coevolve.core.paths import Paths
 from coevolve.core.terminal import plain
 from coevolve.core.yaml_files import read_yaml
-from coevolve.rollouts.grow_loop import grow
+from coevolve.environments.registry import make
+from coevolve.environments.row_environment import RowEnvironment
+from coevolve.rollouts.grow_loop import Grown, grow
 from coevolve.rollouts.rollout_formats import listed
 from coevolve.stages.verify.candidates import by_name
+from coevolve.trainers.rows_for_trainers import append
 
 HELP = f"""
   coevolve grow outputs/completions --environment miniworld --count 20 --out grown
@@ -55,15 +60,34 @@ def run(args: argparse.Namespace) -> int:
         if not equals:
             raise CoevolveError(f"-S {text}: expected KEY=VALUE, such as signals.window=3")
         params[key.lstrip("+")] = read_yaml(value, f"-S {key}")
-    panels, say = by_name(args.panel), lambda line: print(plain(line), flush=True)
-    grow(
+    grown = grow(
         args.rollouts,
         args.environment,
         known=args.known,
-        panels=panels,
+        panels=by_name(args.panel),
         out=args.out,
         count=args.count,
         params=params,
-        say=say,
+        say=_say,
     )
+    if grown.tasks and args.known:
+        _write_rows(grown, args)
+    page = args.out / Paths.report / "index.html"
+    _say(f"read {page}; `cd {args.out} && coevolve lineage TASK_ID` leads to your rollouts")
     return 0
+
+
+def _say(line: str) -> None:
+    print(plain(line), flush=True)
+
+
+def _write_rows(grown: Grown, args: argparse.Namespace) -> None:
+    """Write the new tasks in the columns of the data set of a class that a trainer plays."""
+    world, rows = make(args.environment), args.out / "rows"
+    if not isinstance(world, RowEnvironment):
+        return
+    try:
+        known = read_tasks(grown.folder / "known.jsonl")
+        _say(f"{rows}: {append(grown.tasks, world, args.known, rows, known)}")
+    except CoevolveError as error:
+        _say(f"no rows: {error}")

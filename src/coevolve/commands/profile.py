@@ -61,14 +61,16 @@ def run(args: argparse.Namespace) -> int:
 
 def names() -> list[str]:
     return sorted(
-        file.name.removesuffix(".yaml") for file in files("coevolve.profiles").iterdir() if file.name.endswith(".yaml")
+        file.name.removesuffix(".yaml")
+        for file in files("coevolve.commands.profiles").iterdir()
+        if file.name.endswith(".yaml")
     )
 
 
 def _text(name: str) -> str:
     if name not in names():
         raise CoevolveError(f"no profile {name!r}; expected one of: {', '.join(names())}")
-    return files("coevolve.profiles").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+    return files("coevolve.commands.profiles").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def apply(name: str, path: Path) -> list[tuple[str, Any, Any]]:

@@ -36,7 +36,6 @@ from coevolve.rollouts.import_learner import Import
 from coevolve.rollouts.rollout_formats import Source, read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options
 from coevolve.rollouts.row_tasks import OTHERWISE, RowMatch, solved_rows
-from coevolve.rollouts.rows_for_trainers import append
 from coevolve.stages.schema import PARAMS, Params, parse
 from coevolve.stages.validate.config import LIMITS
 from coevolve.stages.verify.candidates import Tasks, tasks_of
@@ -129,15 +128,6 @@ def grow(
         verdicts = read_jsonl(Paths.verified(0) / "verdicts.jsonl", Verdict)
         grown = Grown(folder, tasks, verdicts, read_jsonl(Paths.signals(0), Signal), notes)
     say(f"{len(tasks)} new tasks of {len({task.family for task in tasks})} families in {Path(out) / 'tasks.jsonl'}")
-    if tasks and isinstance(world, RowEnvironment) and isinstance(known, str | Path):
-        rows = Path(out) / "rows"
-        try:
-            say(f"{rows}: {append(tasks, world, Path(known), rows, known_tasks)}")
-        except CoevolveError as error:
-            say(f"no rows: {error}")
-    say(
-        f"read {Path(out) / Paths.report / 'index.html'}; `cd {out} && coevolve lineage TASK_ID` leads to your rollouts"
-    )
     return grown
 
 

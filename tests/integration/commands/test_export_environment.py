@@ -17,7 +17,7 @@ from coevolve.core.io import read_tasks, write_jsonl
 from coevolve.core.task import Task
 from coevolve.environments.registry import make
 from tests import ROOT
-from tests.integration.environments.test_served_tasks import GROWN
+from tests.integration.trainers.test_served_tasks import GROWN
 
 
 @pytest.fixture(autouse=True)

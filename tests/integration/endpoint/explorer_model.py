@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coevolve.core.task import ToolCall
-from tests.integration.environments.scripted_model import calling
+from tests.integration.trainers.scripted_model import calling
 
 TITLES = ("yoga", "exam", "dinner", "concert", "workshop", "meeting", "hike", "picnic")
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday")

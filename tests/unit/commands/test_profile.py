@@ -104,6 +104,8 @@ def test_pages_named_in_profiles_exist() -> None:
     named = {
         page
         for name in names()
-        for page in re.findall(r"docs/[\w/-]+\.md", (ROOT / f"src/coevolve/profiles/{name}.yaml").read_text("utf-8"))
+        for page in re.findall(
+            r"docs/[\w/-]+\.md", (ROOT / f"src/coevolve/commands/profiles/{name}.yaml").read_text("utf-8")
+        )
     }
     assert named and all((ROOT / page).is_file() for page in named)

@@ -13,10 +13,10 @@ from coevolve.core.task import DONE, Task, ToolCall
 from coevolve.environments.border import crossed
 from coevolve.environments.chains import replay
 from coevolve.environments.environment import Environment
-from coevolve.environments.replay import call, say, score
 from coevolve.policies.policy import Conversation
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.trainers.replay import call, say, score
 from tests.unit.environments.courier import TOOLS, Courier
 from tests.unit.environments.parcels import Parcels
 from tests.unit.stages.train.small import WORLD

@@ -32,8 +32,8 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.task import ToolCall
 from coevolve.environments.environment import EnvironmentFailed, Session
 from coevolve.environments.methods import MethodEnvironment
-from coevolve.environments.replay import refusal
 from coevolve.environments.tool_schema import tool_schema
+from coevolve.trainers.replay import refusal
 from tests.unit.environments.postponed import Item, Prices, Shelf, Unreadable
 
 JSON = Any

@@ -18,6 +18,7 @@ from coevolve.core.io import read_tasks
 from coevolve.core.task import ToolCall
 from coevolve.environments.registry import make
 from coevolve.rollouts.grow_loop import Grown, grow
+from tests.cli import coevolve
 from tests.unit.rollouts.garage import ROWS, Garage
 
 CLASS = f"{Path(__file__).with_name('garage.py')}:Garage"
@@ -101,13 +102,22 @@ def test_class_and_data_set_give_verified_tasks(grown: Grown) -> None:
         assert session.score().reward == 1.0 and set(task.world) == {"prompt", "cars", "goal"}
 
 
+def by_command(folder: Path, environment: str, out: Path) -> list[str]:
+    """The lines that `coevolve grow` prints."""
+    known = str(folder / "train.jsonl")
+    command = ["grow", str(folder), "--environment", environment, "--known", known, "--count", "5", "--out", str(out)]
+    done = coevolve(*command)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
 def test_rows_come_back_in_the_columns_of_the_data_set_with_the_new_answers(folder: Path, tmp_path: Path) -> None:
-    said: list[str] = []
-    out, known = tmp_path / "out", folder / "train.jsonl"
-    grown = grow(folder, CLASS, known=known, count=5, out=out, say=said.append)
+    out = tmp_path / "out"
+    said = by_command(folder, CLASS, out)
     rows = [json.loads(row) for row in (out / "rows/train.jsonl").read_text().splitlines()]
-    assert f"{out / 'rows'}: train.jsonl, 5 tasks in the columns of {known}" in said and len(rows) == 5
-    for row, task in zip(rows, grown.tasks, strict=True):
+    assert f"{out / 'rows'}: train.jsonl, 5 tasks in the columns of {folder / 'train.jsonl'}" in said and len(rows) == 5
+    assert said[-1].startswith(f"read {out / 'report/index.html'}; ")
+    for row, task in zip(rows, read_tasks(out / "tasks.jsonl"), strict=True):
         assert row.keys() == ROWS[0].keys() and row["prompt"][-1]["content"] == task.turns[0]
         assert row["goal"] != task.world["goal"]  # which answers the old request
         attempt = played(row, [(call.name, call.arguments) for call in task.calls], 1)
@@ -119,10 +129,9 @@ def test_class_without_a_reward_gets_no_rows(folder: Path, tmp_path: Path) -> No
     shutil.copy(Path(inspect.getfile(Garage)), tmp_path / "garage_with_reward.py")
     text = "from garage_with_reward import Garage as Rewarding\n\n\nclass Garage(Rewarding):\n    get_reward = None\n"
     (tmp_path / "plain.py").write_text(text, encoding="utf-8")
-    said: list[str] = []
-    out, known = tmp_path / "out", folder / "train.jsonl"
-    grown = grow(folder, f"{tmp_path / 'plain.py'}:Garage", known=known, count=5, out=out, say=said.append)
-    assert len(grown.tasks) == 5 and not (out / "rows").exists()
+    out = tmp_path / "out"
+    said = by_command(folder, f"{tmp_path / 'plain.py'}:Garage", out)
+    assert len(read_tasks(out / "tasks.jsonl")) == 5 and not (out / "rows").exists()
     assert any(line.startswith("no rows: garage has no get_reward, so nothing tells whether") for line in said)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-import coevolve
+from coevolve import __version__
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_jsonl, write_text
 from coevolve.core.task import Task
@@ -37,7 +37,7 @@ MODULE = '''\
 
 from pathlib import Path
 
-from coevolve.environments.verifiers_taskset import CoevolveEnv, CoevolveTaskset
+from coevolve.trainers.verifiers_taskset import CoevolveEnv, CoevolveTaskset
 
 __all__ = ["CoevolveEnv", "{maker}"]
 
@@ -78,7 +78,7 @@ def write_package(folder: Path, name: str, environment: str, tasks: Sequence[Tas
     module = package_name(Path(name))
     description = one_line(f"{len(tasks)} tasks of {environment} for verifiers", 100)
     maker = "".join(part.title() for part in module.split("_")) + "Taskset"
-    fields = {"name": name, "description": description, "version": coevolve.__version__, "module": module}
+    fields = {"name": name, "description": description, "version": __version__, "module": module}
     quoted = {key: value if key == "version" else json.dumps(value) for key, value in fields.items()}
     write_text(folder / "pyproject.toml", DECLARATION.format(**quoted))
     write_text(folder / module / "__init__.py", MODULE.format(description=description, maker=maker))

@@ -16,7 +16,6 @@ from coevolve.core.io import read_tasks
 from coevolve.core.task import Task
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.environment import Environment
-from coevolve.environments.environment_package import write_package
 from coevolve.environments.hosted import cache
 from coevolve.environments.registry import make
 from coevolve.policies.policy import Conversation
@@ -26,10 +25,11 @@ from coevolve.rollouts.foreign_trajectories import FAILED, RolloutAccount, traje
 from coevolve.rollouts.match_tasks import TaskMatch
 from coevolve.rollouts.rollout_formats import read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options
+from coevolve.trainers.environment_package import write_package
 from tests import ROOT
-from tests.integration.environments.errands import Errands
-from tests.integration.environments.scripted_model import Script, scripted
-from tests.integration.environments.test_served_tasks import GROWN
+from tests.integration.trainers.errands import Errands
+from tests.integration.trainers.scripted_model import Script, scripted
+from tests.integration.trainers.test_served_tasks import GROWN
 from tests.waiting import PATIENCE
 
 VENV = cache() / "verifiers/venv"
@@ -108,7 +108,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     (folder / "bin").mkdir()
     (folder / "bin/uv").write_text(UV)
     (folder / "bin/uv").chmod(0o755)
-    shutil.copy(ROOT / "tests/integration/environments/errands.py", folder)
+    shutil.copy(ROOT / "tests/integration/trainers/errands.py", folder)
     declared = folder / "errands-1.dist-info"  # as an installed package declares its environment
     declared.mkdir()
     (declared / "METADATA").write_text("Metadata-Version: 2.1\nName: errands\nVersion: 1\n")

@@ -19,8 +19,8 @@ from coevolve.core.yaml_files import read_yaml
 from coevolve.environments import registry
 from coevolve.environments.registry import make
 from coevolve.environments.row_environment import RowEnvironment
-from coevolve.rollouts.rllm_verifier import evaluate
-from coevolve.rollouts.rows_for_trainers import write
+from coevolve.trainers.rllm_verifier import evaluate
+from coevolve.trainers.rows_for_trainers import write
 
 WORLD = make("miniworld")
 TASKS = list(WORLD.tasks("validation")[:3])
@@ -208,7 +208,7 @@ def chat(task: Task, calls: list[ToolCall]) -> dict[str, Any]:
 def test_rllm_scores_rollouts_of_the_exported_rows(accepted: Path) -> None:
     folder = exported("--for", "rllm")
     manifest = tomllib.loads((folder / "dataset.toml").read_text())
-    assert manifest["verifier"] == {"import_path": "coevolve.rollouts.rllm_verifier:evaluate"}
+    assert manifest["verifier"] == {"import_path": "coevolve.trainers.rllm_verifier:evaluate"}
     assert (folder / "instruction.md.tpl").read_text() == "{{instruction}}\n"
     rows = [row for _, row in read_jsonl_objects(folder / "data/train.jsonl")]
     for row, task in zip(rows, TASKS, strict=True):

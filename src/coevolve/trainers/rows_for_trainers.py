@@ -10,9 +10,9 @@ from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.io import read_jsonl_objects, write_json, write_jsonl, write_text
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
-from coevolve.environments.replay import shared_tools
 from coevolve.environments.row_environment import RowEnvironment, read_dataset
-from coevolve.rollouts.new_answers import NewAnswers, asking
+from coevolve.trainers.new_answers import NewAnswers, asking
+from coevolve.trainers.replay import shared_tools
 
 IDS = ("task_id", "id")  # columns that name a task: a new task gets a new name
 
@@ -22,7 +22,7 @@ name = {name}
 instruction_field = "instruction"
 
 [verifier]
-import_path = "coevolve.rollouts.rllm_verifier:evaluate"
+import_path = "coevolve.trainers.rllm_verifier:evaluate"
 """
 
 
@@ -151,7 +151,7 @@ def verl(tasks: Sequence[Task], environment: Environment, name: str, folder: Pat
     pq.write_table(pa.Table.from_pylist(rows), folder / "train.parquet")
     tools = [
         {
-            "class_name": "coevolve.environments.verl_tools.CoevolveTool",
+            "class_name": "coevolve.trainers.verl_tools.CoevolveTool",
             "config": {"type": "native"},
             "tool_schema": {"type": "function", "function": function},
         }

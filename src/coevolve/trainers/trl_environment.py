@@ -15,8 +15,8 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
-from coevolve.environments.replay import Replay, Request, call, checked_tasks, say, shared_tools, told
 from coevolve.environments.wire import SAY_TOOL
+from coevolve.trainers.replay import Replay, Request, call, checked_tasks, say, shared_tools, told
 
 TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
 PLAIN = frozenset({"type", "description", "default", "enum", "title"})  # the words of a schema that a type hint can say

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import coevolve
+from coevolve import __version__
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.io import write_json, write_text
@@ -50,7 +50,7 @@ WORLD = """\
 FROM python:3.11-slim
 RUN pip install --no-cache-dir "coevolve[mcp]>={version}"
 COPY task.json /task.json
-CMD ["python", "-m", "coevolve.environments.harbor_world", {environment}, "/task.json", "8000"]
+CMD ["python", "-m", "coevolve.trainers.harbor_world", {environment}, "/task.json", "8000"]
 """
 
 VERIFY = """\
@@ -78,7 +78,7 @@ def _write(task: Task, name: str, folder: Path) -> None:
     write_text(folder / "instruction.md", f"{task.turns[0]}\n\nUse the tools of the MCP server `world`.\n")
     write_text(folder / "environment/Dockerfile", AGENT)
     write_text(folder / "environment/docker-compose.yaml", COMPOSE.format(token=token))
-    world = WORLD.format(version=coevolve.__version__, environment=json.dumps(name))
+    world = WORLD.format(version=__version__, environment=json.dumps(name))
     write_text(folder / "environment/world/Dockerfile", world)
     write_json(folder / "environment/world/task.json", asdict(task))
     write_text(folder / "tests/test.sh", VERIFY.format(token=token))

@@ -13,8 +13,8 @@ from typing import Any
 from starlette.responses import JSONResponse
 
 from coevolve.core.task import Task
-from coevolve.environments.replay import checked_tasks
 from coevolve.environments.worker import WorkerEnvironment
+from coevolve.trainers.replay import checked_tasks
 
 EVERYWHERE = ("0.0.0.0", "::")  # with such a --host, the server cannot know its own names
 

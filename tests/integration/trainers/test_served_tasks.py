@@ -18,13 +18,13 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_tasks, write_jsonl
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.registry import make
-from coevolve.environments.replay import checked_tasks
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.trainers.replay import checked_tasks
 from coevolve_environments.openenv import HOSTED, SAY
 from tests import ROOT
 from tests.contract import violations
-from tests.integration.environments.test_openenv import running
+from tests.integration.coevolve_environments.test_openenv import running
 from tests.waiting import PATIENCE, free_port
 
 needs = pytest.mark.skipif(not HOSTED.installed(), reason="run `coevolve env install openenv`")

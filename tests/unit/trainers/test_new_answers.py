@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.environments.row_environment import RowEnvironment
-from coevolve.rollouts.new_answers import NewAnswers
+from coevolve.trainers.new_answers import NewAnswers
 
 NAMES = ("ann", "ben", "cat")
 Levels = dict[str, int]

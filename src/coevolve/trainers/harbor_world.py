@@ -3,7 +3,7 @@
 POST /call {name, arguments} makes the same calls without MCP. GET /reward gives the score to whoever has the token of the
 environment variable COEVOLVE_TOKEN, as the verifier does. `coevolve export tasks --for harbor` writes the folder that starts it:
 
-    python -m coevolve.environments.harbor_world ENVIRONMENT TASK.json PORT
+    python -m coevolve.trainers.harbor_world ENVIRONMENT TASK.json PORT
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from coevolve.core.task import Observation, Task
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
-from coevolve.environments.replay import Replay, Request, call, told
+from coevolve.trainers.replay import Replay, Request, call, told
 
 
 class HarborWorld:

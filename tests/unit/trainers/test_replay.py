@@ -2,7 +2,7 @@
 
 from coevolve.core.task import Task
 from coevolve.environments.registry import make
-from coevolve.environments.replay import call, refusal, score
+from coevolve.trainers.replay import call, refusal, score
 
 
 def test_no_call_counts_after_the_end() -> None:

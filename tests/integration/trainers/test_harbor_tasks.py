@@ -19,8 +19,8 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_tasks
 from coevolve.core.task import Task
 from coevolve.core.yaml_files import read_yaml
-from tests.integration.environments.test_openenv import running
-from tests.integration.environments.test_served_tasks import GROWN
+from tests.integration.coevolve_environments.test_openenv import running
+from tests.integration.trainers.test_served_tasks import GROWN
 from tests.waiting import PATIENCE, free_port
 
 TASKS = read_tasks(GROWN)

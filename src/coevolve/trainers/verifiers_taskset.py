@@ -24,7 +24,7 @@ from coevolve.core.task import Observation
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
-from coevolve.environments.replay import Replay, Request, call, refusal, say, score, told
+from coevolve.trainers.replay import Replay, Request, call, refusal, say, score, told
 
 OPEN = 256  # episodes that the tool server keeps open; a further one closes the oldest, whose next call replays it
 

@@ -14,10 +14,10 @@ from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
 from coevolve.core.guard import guard
 from coevolve.core.task import Task
-from coevolve.environments.replay import Replay, Request, call, say, shared_tools, told
-from coevolve.environments.serving import Offer, serve
 from coevolve.environments.wire import SAY_TOOL
 from coevolve.environments.worker import WorkerEnvironment
+from coevolve.trainers.replay import Replay, Request, call, say, shared_tools, told
+from coevolve.trainers.serving import Offer, serve
 
 TRAIN = "train"  # the split of the tasks of a file, or else of the training tasks
 PANELS = ("validation", "test")

@@ -12,8 +12,8 @@ import coevolve
 from coevolve.core.io import read_tasks
 from coevolve_environments.openenv import HOSTED
 from tests import POLICY, ROOT
-from tests.integration.environments.test_openenv import running
-from tests.integration.environments.test_served_tasks import GROWN, SERVE, needs
+from tests.integration.coevolve_environments.test_openenv import running
+from tests.integration.trainers.test_served_tasks import GROWN, SERVE, needs
 from tests.waiting import free_port
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from coevolve.environments import replay
 from coevolve.rollouts.chats import chat, sound
+from coevolve.trainers import replay
 
 
 def evaluate(metadata: dict[str, Any], trajectory: dict[str, Any]) -> float:

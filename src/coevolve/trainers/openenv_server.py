@@ -29,9 +29,9 @@ from coevolve.core.task import Observation as Answer
 from coevolve.core.task import Task, ToolCall
 from coevolve.core.untrusted import one_line
 from coevolve.environments.border import crossed
-from coevolve.environments.serving import Offer, serve
 from coevolve.environments.wire import SAY, SAY_TOOL
 from coevolve.environments.worker import WorkerEnvironment
+from coevolve.trainers.serving import Offer, serve
 
 SPLIT = "tasks"  # the split of the tasks of a file
 REWARDS = ("last", "change")

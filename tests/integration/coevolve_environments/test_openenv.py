@@ -20,7 +20,7 @@ from coevolve.environments.worker import WorkerEnvironment
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve_environments.openenv import HOSTED
-from tests.integration.environments.liar import HONEST, LIES, SILENT
+from tests.integration.coevolve_environments.liar import HONEST, LIES, SILENT
 from tests.servers import running as running_here
 from tests.waiting import PATIENCE, answers, free_port, until
 

@@ -12,8 +12,8 @@ from verl.tools.schemas import ToolResponse
 
 from coevolve.core.calls import misfit
 from coevolve.core.task import Observation
-from coevolve.environments import replay
-from coevolve.environments.replay import Replay, Request
+from coevolve.trainers import replay
+from coevolve.trainers.replay import Replay, Request
 
 REQUESTS = "coevolve_requests"  # in verl's state of a rollout
 ROW = "coevolve"  # in `tools_kwargs` of a row: its environment, and its task as JSON
