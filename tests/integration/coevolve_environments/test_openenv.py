@@ -19,7 +19,7 @@ from coevolve.environments.registry import make
 from coevolve.environments.worker import WorkerEnvironment
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve_environments.openenv import HOSTED
+from coevolve_environments.openenv.openenv_environment import HOSTED
 from tests.integration.coevolve_environments.liar import HONEST, LIES, SILENT
 from tests.servers import running as running_here
 from tests.waiting import PATIENCE, answers, free_port, until
@@ -87,7 +87,7 @@ def test_a_server_that_lies_costs_only_its_own_episodes(liar: WorkerEnvironment)
 def test_a_silent_server_fails_after_its_seconds(liar: WorkerEnvironment) -> None:
     program = (
         "import sys\n"
-        "from coevolve_environments import openenv\n"
+        "from coevolve_environments.openenv import openenv_environment\n"
         "from coevolve.core.task import Task, ToolCall\n"
         "openenv.SECONDS = 0.5\n"
         "session = openenv.OpenEnvSession()\n"
@@ -110,7 +110,7 @@ def test_a_silent_server_fails_after_its_seconds(liar: WorkerEnvironment) -> Non
     ],
 )
 def test_an_invalid_url_is_an_error_that_does_not_show_it(monkeypatch: pytest.MonkeyPatch, url: str, said: str) -> None:
-    from coevolve_environments.openenv import OpenEnv
+    from coevolve_environments.openenv.openenv_environment import OpenEnv
 
     monkeypatch.setenv("OPENENV_URL", url)
     with pytest.raises(CoevolveError, match=said) as caught:
@@ -120,7 +120,7 @@ def test_an_invalid_url_is_an_error_that_does_not_show_it(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(("code", "tasks"), [(404, 256), (426, 256), (401, None), (500, None)])
 def test_a_server_may_lack_a_task_api(monkeypatch: pytest.MonkeyPatch, code: int, tasks: int | None) -> None:
-    from coevolve_environments.openenv import OpenEnv
+    from coevolve_environments.openenv.openenv_environment import OpenEnv
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -142,7 +142,11 @@ def test_edits_that_can_matter_change_the_identity(place: Place, made: str, edit
             [
                 (SQL, "SHOWN = 30  #", "# above it\nSHOWN = 30  # beside it,"),
                 ("coevolve/core/progress.py", "import", "import base64\nimport"),  # a carrier
-                ("coevolve_environments/textworld.py", "def", "UNUSED = 1\n\n\ndef"),  # another environment's
+                (
+                    "coevolve_environments/textworld/textworld_environment.py",
+                    "def",
+                    "UNUSED = 1\n\n\ndef",
+                ),  # another environment's
             ],
         ),
         ("make('mine')", [("mine/rooms.py", "ROOMS", "# of the house\nROOMS"), ("mine/.swp", "", "an editor's")]),

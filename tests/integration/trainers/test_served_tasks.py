@@ -21,7 +21,7 @@ from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.trainers.replay import checked_tasks
-from coevolve_environments.openenv import HOSTED, SAY
+from coevolve_environments.openenv.openenv_environment import HOSTED, SAY
 from tests import ROOT
 from tests.contract import violations
 from tests.integration.coevolve_environments.test_openenv import running

@@ -10,7 +10,7 @@ import pytest
 
 import coevolve
 from coevolve.core.io import read_tasks
-from coevolve_environments.openenv import HOSTED
+from coevolve_environments.openenv.openenv_environment import HOSTED
 from tests import POLICY, ROOT
 from tests.integration.coevolve_environments.test_openenv import running
 from tests.integration.trainers.test_served_tasks import GROWN, SERVE, needs

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from coevolve.cli import parser
 from coevolve.core import launch, numeric_options, processes
 from coevolve.core.errors import CoevolveError
-from coevolve_environments.openenv import OpenEnv
+from coevolve_environments.openenv.openenv_environment import OpenEnv
 
 KINDS: dict[str, Callable[[float], bool]] = {
     "count": lambda value: value >= 1 and value == int(value),

@@ -22,7 +22,7 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment
 from coevolve.environments.hosted import Hosted
 from coevolve_environments.episode import PARTIAL
-from coevolve_environments.textworld import MAX_COMMAND, TOOLS, Commands, impossible, kept
+from coevolve_environments.textworld.textworld_environment import MAX_COMMAND, TOOLS, Commands, impossible, kept
 
 NAME = "scienceworld"
 VERSION = 1  # of the rules that turn variations into tasks
@@ -177,7 +177,7 @@ def _task(split: str, kind: str, variation: int) -> Task | None:
 HOSTED = Hosted(
     NAME,
     f"{__name__}:ScienceWorld",
-    Path(__file__).with_name("requirements") / "scienceworld.txt",
+    Path(__file__).parents[1] / "requirements/scienceworld.txt",
     each=32,
     seconds=120.0,
 )

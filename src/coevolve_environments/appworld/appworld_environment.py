@@ -203,7 +203,7 @@ def _solution(file: Path) -> list[ToolCall]:
 CODE = Hosted(
     "appworld",
     f"{__name__}:AppWorld",
-    Path(__file__).with_name("requirements") / "appworld.txt",
+    Path(__file__).parents[1] / "requirements/appworld.txt",
     size=4,
     each=1,
     seconds=120.0,

@@ -245,6 +245,4 @@ def _generated(split: str) -> list[Task]:
     return list(found.values())
 
 
-HOSTED = Hosted(
-    "textworld", f"{__name__}:TextWorld", Path(__file__).with_name("requirements") / "textworld.txt", each=64
-)
+HOSTED = Hosted("textworld", f"{__name__}:TextWorld", Path(__file__).parents[1] / "requirements/textworld.txt", each=64)

@@ -242,4 +242,4 @@ def _generated() -> Iterator[Task]:
             yield Task.create(NAME, SPLITS[number % len(SPLITS)], [task.PROMPT], world, [calls], tags)
 
 
-HOSTED = Hosted(NAME, f"{__name__}:AgentDojo", Path(__file__).with_name("requirements") / "agentdojo.txt", each=64)
+HOSTED = Hosted(NAME, f"{__name__}:AgentDojo", Path(__file__).parents[1] / "requirements/agentdojo.txt", each=64)

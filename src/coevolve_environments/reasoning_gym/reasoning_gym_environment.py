@@ -190,5 +190,5 @@ def _problems(split: str, goal: str, said: set[str]) -> Iterator[Task]:
 
 # needs a C compiler: the package imports a solver that is distributed as source
 HOSTED = Hosted(
-    NAME, f"{__name__}:ReasoningGym", Path(__file__).with_name("requirements") / "reasoning_gym.txt", each=256
+    NAME, f"{__name__}:ReasoningGym", Path(__file__).parents[1] / "requirements/reasoning_gym.txt", each=256
 )

@@ -302,5 +302,5 @@ def _task(spec: Any, world: dict[str, Any], split: str) -> Task:
 
 
 HOSTED = Hosted(
-    "openenv", f"{__name__}:OpenEnv", Path(__file__).with_name("requirements") / "openenv.txt", each=64, seconds=120.0
+    "openenv", f"{__name__}:OpenEnv", Path(__file__).parents[1] / "requirements/openenv.txt", each=64, seconds=120.0
 )

@@ -197,6 +197,6 @@ class Tau2Airline(Tau2):
     name, domain, version = "tau2_airline", "airline", "0.2.0-2"
 
 
-REQUIREMENTS = Path(__file__).with_name("requirements") / "tau2_retail.txt"  # of both domains
+REQUIREMENTS = Path(__file__).parents[1] / "requirements/tau2_retail.txt"  # of both domains
 RETAIL = Hosted("tau2_retail", f"{__name__}:Tau2Retail", REQUIREMENTS, each=256)
 AIRLINE = Hosted("tau2_airline", f"{__name__}:Tau2Airline", REQUIREMENTS, each=256)
