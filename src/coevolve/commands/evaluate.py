@@ -5,33 +5,39 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, redirect_stdout
+from copy import deepcopy
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from pydantic import ValidationError
 from rich.console import Console
 
-from coevolve.commands.options import ENVIRONMENT, FILE
+from coevolve.commands.options import ENVIRONMENT, FILE, SETTINGS, settings
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.code_closure import code_of
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.interruptions import interrupted, serious
 from coevolve.core.io import write_jsonl
-from coevolve.core.numeric_options import count, not_negative, positive, whole
+from coevolve.core.numeric_options import count
 from coevolve.core.outcomes import LISTED, Outcome, by_task, passes, unread
 from coevolve.core.scratch import claim, scratch
+from coevolve.core.section import Section, Whole
 from coevolve.core.statistics import bootstrap, depths, unit
 from coevolve.core.task import Task
 from coevolve.core.terminal import Printed, apart, plain
 from coevolve.core.text_table import text_table
 from coevolve.core.trajectories import End
-from coevolve.core.yaml_files import validated
+from coevolve.core.yaml_files import explain, put
 from coevolve.endpoint.client import Endpoint, open_endpoint
 from coevolve.endpoint.config import EndpointSection
 from coevolve.environments.environment import Environment, quarantined
 from coevolve.environments.registry import make
+from coevolve.policies.config import ROOMY, PolicySection
 from coevolve.policies.endpoint_policy import EndpointPolicy
-from coevolve.policies.loading import open_model
+from coevolve.policies.loading import playing
 from coevolve.policies.policy import Policy, Replicas
 from coevolve.policies.pretrained import contents, resolve
 from coevolve.policies.scripted_policy import ReferencePolicy
@@ -39,24 +45,35 @@ from coevolve.rollout import Limits
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.evaluate.evaluation import evaluate
 
-HELP = """
+ROOM: dict[str, dict[str, Any]] = {  # other defaults than those of params.yaml
+    "policy": {**ROOMY},
+    "endpoint": {"concurrency": 16, "budget_requests": 10**9, "budget_tokens": 10**12},
+    "evaluate": {"tasks": 10**9},
+}
+CHANGED = "\n".join(f"  {section}.{key}: {value}" for section, keys in ROOM.items() for key, value in keys.items())
+
+HELP = f"""
   coevolve evaluate --environment bfcl --policy policies/base --split test
-  coevolve evaluate --environment miniworld --policy policies/3 --samples 8 --temperature 1
-  coevolve evaluate --environment bfcl --policy endpoint --url http://127.0.0.1:8000/v1 --model Qwen/Qwen3-4B
+  coevolve evaluate --environment miniworld --policy policies/3 -S evaluate.samples=8 -S evaluate.temperature=1
+  coevolve evaluate --environment bfcl --policy http://127.0.0.1:8000/v1 -S endpoint.model=Qwen/Qwen3-4B
 
 POLICY is one of:
 
   a directory   a transformers model with a chat template, such as policies/base
-  endpoint      a model that an OpenAI-compatible server offers, asked by function calling
+  a URL         a model that an OpenAI-compatible server offers, asked by function calling
   reference     a player that replays each task's reference: the score of a perfect agent
+
+-S sets `seed` and the keys of `policy`, `endpoint` and `evaluate`, which docs/parameters.md explains. Other defaults than there:
+
+{CHANGED}
 
 Columns and rows of the table:
 
   success       share of tasks solved, with half of its 95 % interval over tasks
   strict        share solved under the environment's stricter rules too, if it has such rules
   ceiling       highest share that can be solved, if tasks are in quarantine
-  pass@k        with --samples: unbiased estimate of the chance that at least one of k episodes succeeds
-  pass^k        with --samples: unbiased estimate of the chance that all of k episodes succeed
+  pass@k        with evaluate.samples: unbiased estimate of the chance that at least one of k episodes succeeds
+  pass^k        with evaluate.samples: unbiased estimate of the chance that all of k episodes succeed
   all           all tasks together
   mean          the mean over categories, each with the same weight, as leaderboards compute it
 
@@ -68,54 +85,55 @@ You may interrupt the command and run it again. With a model directory it contin
 new FILE if the server now offers other weights under the same name.
 """
 
+FORMER = (  # keys that had a flag, such as --max-turns
+    *("seed", "evaluate.samples", "evaluate.temperature"),
+    *("policy.threads", "policy.max_turns", "policy.episode_tokens", "policy.reply_tokens", "policy.max_seconds"),
+    *("policy.dtype", "endpoint.url", "endpoint.model", "endpoint.key", "endpoint.concurrency", "endpoint.timeout"),
+    *("endpoint.budget_requests", "endpoint.budget_tokens", "endpoint.input_price", "endpoint.output_price"),
+)
+
+
+class Asked(Section):
+    """What -S sets, as in params.yaml."""
+
+    seed: Whole = 0
+    policy: PolicySection = PolicySection()
+    endpoint: EndpointSection = EndpointSection()
+    evaluate: Evaluate = Evaluate()
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--environment", required=True, **ENVIRONMENT)
-    add("--policy", required=True, metavar="POLICY", help="a model directory, endpoint or reference")
+    add("--policy", required=True, metavar="POLICY", help="a model directory, a URL or reference")
     split = "a split that `coevolve env show` lists (default: all but seed)"
     add("--split", action="append", metavar="NAME", help=split)
-    add("--tasks", type=count, default=10**9, metavar="N", help="first N tasks of each split (default: all)")
-    add("--samples", type=count, default=1, metavar="K", help="episodes per task, for pass@k and pass^k")
-    add("--temperature", type=not_negative, default=0.0, help="0 is greedy")
-    add("--seed", type=whole, default=0, help="seed of sampling and of intervals")
-    add("--max-turns", type=count, default=100, help="replies in an episode")
-    add("--episode-tokens", type=count, default=32768, help="tokens in an episode")
-    add("--reply-tokens", type=count, default=1024, help="tokens in a reply")
-    add("--max-seconds", type=positive, default=900.0, help="limit for a call that never ends")
-    add("--dtype", choices=("float32", "bfloat16"), default="float32", help="type of the weights")
-    add("--threads", type=count, default=1, help="torch threads")
+    add("--tasks", type=count, metavar="N", help="first N tasks of each split (default: all)")
     add("--out", **FILE, help="also write the outcome of every task (JSONL)")
-    add = parser.add_argument_group("a served model (--policy endpoint)").add_argument
-    add("--url", default="http://127.0.0.1:8000/v1", help="address of the server")
-    add("--model", default="", help="the model's name on the server")
-    add("--key", default="OPENAI_API_KEY", metavar="VARIABLE", help="environment variable with the key")
-    add("--concurrency", type=count, default=16, help="requests at the same time")
-    add("--timeout", type=positive, default=120.0, help="seconds that a reply may take")
-    add("--budget-requests", type=whole, default=10**9, metavar="N", help="most requests (default: no limit)")
-    add("--budget-tokens", type=whole, default=10**12, metavar="TOKENS", help="most tokens (default: no limit)")
-    add("--input-price", type=not_negative, default=0.0, metavar="USD", help="price of a million prompt tokens")
-    add("--output-price", type=not_negative, default=0.0, metavar="USD", help="price of a million tokens of replies")
-    add("--log", **FILE, help="file of requests and replies; replies in it are used again")
+    add("--log", **FILE, help="requests to a URL and replies; replies in it are used again")
+    add("-S", **SETTINGS, help="set a key of seed, policy, endpoint or evaluate")
+    for key in FORMER:
+        flag = f"--{key.rpartition('.')[2].replace('_', '-')}"
+        new = f"{flag} is now -S {key}=VALUE"
+        add(flag, dest="former", action="append", type=partial(str.format, new), help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.samples > 1 and args.temperature == 0.0:
-        raise CoevolveError(
-            "--samples: at temperature 0 all episodes of a task are the same; set --temperature too, for example to 1"
-        )
+    if args.former:
+        raise CoevolveError("; ".join(args.former))
     environment = make(args.environment)
-    splits = {split: environment.tasks(split) for split in args.split or environment.panels or ("seed",)}
-    chosen = {name: getattr(args, name) for name in ("tasks", "samples", "temperature")}
-    config = Evaluate(panels=None, bootstrap=2000, confidence=0.95, **chosen)
-    limits = Limits(args.max_turns, args.episode_tokens, args.reply_tokens, args.max_seconds)
+    asked = _asked(args)
+    config, limits = asked.evaluate, Limits.of(asked.policy)
+    splits = {
+        split: environment.tasks(split) for split in args.split or config.panels or environment.panels or ("seed",)
+    }
     ends: list[End] = []
     printed = Printed()
     began = time.monotonic()
-    with _kept(args, environment, splits) as kept:
-        with _opened(args, environment) as (policy, endpoint):
+    with _kept(args, asked, environment, splits) as kept:
+        with _opened(args, asked, environment) as (policy, endpoint):
             with redirect_stdout(printed), apart(printed, 1):
-                outcomes = evaluate(policy, environment, splits, limits, config, args.seed, kept, ends)
+                outcomes = evaluate(policy, environment, splits, limits, config, asked.seed, kept, ends)
             if endpoint and not endpoint.spend.answered and (reasons := getattr(policy, "failures", [])):
                 raise CoevolveError(f"no request got a reply: {plain(reasons[0])}")
         if kept:
@@ -129,7 +147,7 @@ def run(args: argparse.Namespace) -> int:
     print("\n".join([f"{args.environment} ({environment.fingerprint}), policy {args.policy}", *urgent]))
     for split, tasks in splits.items():
         ours = [one for one in outcomes if one.panel == split]
-        show(split, ours, quarantined(environment, tasks), config, args.seed)
+        show(split, ours, quarantined(environment, tasks), config, asked.seed)
         groups = {task.task_id: environment.scenario(task) for task in tasks}
         if len(set(groups.values())) < len(groups):
             print(f"share of scenarios in which every task succeeds: {_scenarios(ours, groups):.3f}")
@@ -141,6 +159,28 @@ def run(args: argparse.Namespace) -> int:
     if args.policy == "reference":
         _check_references(environment, splits, outcomes, ends)
     return 0
+
+
+def _asked(args: argparse.Namespace) -> Asked:
+    """The parameters: those of ``ROOM``, then those of the flags and of -S."""
+    values = deepcopy(ROOM)
+    if args.tasks is not None:
+        values["evaluate"]["tasks"] = args.tasks
+    given = settings(args.settings)
+    if "://" in args.policy:
+        given["endpoint.url"] = args.policy
+    if others := [key for key in given if key.partition(".")[0] not in Asked.model_fields]:
+        raise CoevolveError(f"-S {others[0]}: this command reads {', '.join(Asked.model_fields)} only")
+    put(values, given)
+    try:
+        return Asked.model_validate(values)
+    except ValidationError as error:
+        raise CoevolveError(f"-S: {explain(error, Asked)}") from None
+
+
+def _served(policy: str) -> bool:
+    """Whether the policy is a served model. `endpoint` is the one at ``endpoint.url``."""
+    return policy == "endpoint" or "://" in policy
 
 
 def _check_references(
@@ -163,44 +203,52 @@ def _check_references(
 
 @contextmanager
 def _kept(
-    args: argparse.Namespace, environment: Environment, splits: Mapping[str, Sequence[Task]]
+    args: argparse.Namespace, asked: Asked, environment: Environment, splits: Mapping[str, Sequence[Task]]
 ) -> Iterator[Path | None]:
     """The folder that holds a model directory's episodes until all are played. None for a served model: its log holds them."""
 
     if not Path(args.policy).is_dir():
         yield None
         return
-    asked = {name: value for name, value in vars(args).items() if isinstance(value, str | int | float | bool | None)}
     tasks = {name: [task.task_id for task in found] for name, found in splits.items()}
     model = contents(resolve(Path(args.policy)))
     key = content_hash(
-        [asked, tasks, model, environment.fingerprint, in_effect().name, code_of(Path(__file__).resolve())]
+        [
+            args.environment,
+            asked.model_dump(mode="json"),
+            tasks,
+            model,
+            environment.fingerprint,
+            in_effect().name,
+            code_of(Path(__file__).resolve()),
+        ]
     )
     with claim(scratch() / "evaluate" / key) as kept:
         yield kept
 
 
 @contextmanager
-def _opened(args: argparse.Namespace, environment: Environment) -> Iterator[tuple[Policy | Replicas, Endpoint | None]]:
+def _opened(
+    args: argparse.Namespace, asked: Asked, environment: Environment
+) -> Iterator[tuple[Policy | Replicas, Endpoint | None]]:
     """The policy, and the server that it asks, if it asks one."""
+    temperature = asked.evaluate.temperature
     if args.policy == "reference":
         yield ReferencePolicy(environment, parallel=True), None
-    elif args.policy == "endpoint":
-        given = {name: value for name, value in vars(args).items() if name in EndpointSection.model_fields}
+    elif _served(args.policy):
         log = args.log or Path(tempfile.mkdtemp(prefix="coevolve-")) / "requests.jsonl"
-        endpoint = open_endpoint(validated(EndpointSection, given, "endpoint"), log)
+        endpoint = open_endpoint(asked.endpoint, log)
         try:
-            yield EndpointPolicy(endpoint, args.temperature), endpoint
+            yield EndpointPolicy(endpoint, temperature), endpoint
         finally:
             endpoint.close()
             print(f"{endpoint.spend}; requests and replies: {log}")
     elif Path(args.policy).is_dir():
-        policy = open_model(Path(args.policy), args.threads, args.dtype, args.temperature, {})
-        with policy if isinstance(policy, Replicas) else nullcontext():
+        with playing(Path(args.policy), asked.policy, temperature) as policy:
             yield policy, None
     else:
         raise CoevolveError(
-            f"--policy {args.policy}: no such directory; expected a model directory, `endpoint`, or `reference`"
+            f"--policy {args.policy}: no such directory; expected a model directory, the URL of a server, or `reference`"
         )
 
 

@@ -3,13 +3,12 @@
 import argparse
 from typing import Any
 
-from coevolve.commands.options import DIR, ENVIRONMENT, FILE
+from coevolve.commands.options import DIR, ENVIRONMENT, FILE, SETTINGS, settings
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_tasks
 from coevolve.core.numeric_options import count
 from coevolve.core.paths import Paths
 from coevolve.core.terminal import plain
-from coevolve.core.yaml_files import read_yaml
 from coevolve.environments.registry import make
 from coevolve.environments.row_environment import RowEnvironment
 from coevolve.rollouts.grow_loop import Grown, grow
@@ -49,17 +48,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--panel", action="append", default=[], **FILE, help="further evaluation tasks, to refuse overlaps")
     add("--reward", metavar="NAME", help="the reward to take as the score, if there are several")
     add("--policy", metavar="POLICY", help="your agent, a model directory or URL: -S verify.policy=POLICY")
-    add("-S", action="append", default=[], dest="values", metavar="KEY=VALUE", help="set a parameter")
+    add("-S", **SETTINGS, help="set a parameter")
 
 
 def run(args: argparse.Namespace) -> int:
     given = {"import.reward": args.reward, "verify.policy": args.policy}
     params: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    for text in args.values:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise CoevolveError(f"-S {text}: expected KEY=VALUE, such as signals.window=3")
-        params[key.lstrip("+")] = read_yaml(value, f"-S {key}")
+    params |= settings(args.settings)
     grown = grow(
         args.rollouts,
         args.environment,

@@ -2,9 +2,12 @@
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.yaml_files import read_yaml
 
 _below = Path()  # the user's folder, seen from the project's folder
 
@@ -29,6 +32,20 @@ DIR: dict[str, Any] = {"type": typed, "metavar": "DIR"}
 SWITCH: dict[str, Any] = {"action": "store_true"}
 ENVIRONMENT: dict[str, Any] = {"metavar": "NAME", "help": "an environment of `coevolve env list`, or FILE.py:CLASS"}
 WORDS: dict[str, Any] = {"choices": ("none", "language", "values"), "default": "language"}
+
+
+SETTINGS: dict[str, Any] = {"action": "append", "default": [], "dest": "settings", "metavar": "KEY=VALUE"}
+
+
+def settings(texts: Sequence[str]) -> dict[str, Any]:
+    """The values of ``-S KEY=VALUE`` by their dotted keys. A value is YAML, as in params.yaml."""
+    values: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise CoevolveError(f"-S {text}: expected KEY=VALUE, such as signals.window=3")
+        values[key.lstrip("+")] = read_yaml(value, f"-S {key}")
+    return values
 
 
 class Help(argparse.RawDescriptionHelpFormatter):

@@ -36,6 +36,18 @@ def read_yaml(text: str, where: str = "YAML") -> Any:
         raise CoevolveError(f"{where}: expected YAML (nested too deeply)") from None
 
 
+def put(values: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Set the keys of ``values``, which holds sections, to what ``given`` has by dotted keys."""
+    for key, value in given.items():
+        section = values
+        *path, last = key.split(".")
+        for name in path:
+            section = section.setdefault(name, {})
+            if not isinstance(section, dict):
+                raise CoevolveError(f"-S {key}: {name} is no section")
+        section[last] = value
+
+
 def one_line(value: Any, word: Callable[[str], str]) -> str:
     """``value`` in one line, in the syntax of YAML and Hydra. ``word`` writes texts that are not keys."""
     if isinstance(value, Mapping):

@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from coevolve.core.section import Count, Positive, Section
 
+ROOMY = {"max_turns": 100, "episode_tokens": 32768, "reply_tokens": 1024}  # limits that fit agents of any size
+
 
 class PolicySection(Section):
     threads: Count = 1

@@ -27,10 +27,12 @@ from coevolve.core.records import Signal, Verdict
 from coevolve.core.resources import resource
 from coevolve.core.scratch import alone
 from coevolve.core.task import Task
+from coevolve.core.yaml_files import put
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.environments.row_environment import RowEnvironment
 from coevolve.environments.sources import GROUP
+from coevolve.policies.config import ROOMY
 from coevolve.rollouts.foreign_trajectories import RolloutAccount, trajectories
 from coevolve.rollouts.import_learner import Import
 from coevolve.rollouts.rollout_formats import Source, read_rollouts, rollout_files
@@ -146,7 +148,7 @@ def _params(environment: str, count: int, given: dict[str, Any]) -> dict[str, An
         "environment": environment,
         "iterations": [{"t": 0, "next": 1}],
         "tasks": {},
-        "policy": {"max_turns": 100, "episode_tokens": 32768, "reply_tokens": 1024},  # as in `coevolve evaluate`
+        "policy": {**ROOMY},
         "train": {"learner": "import"},
         "explore": {"explorations": EXPLORATIONS * count},
         "synthesize": {"count": CANDIDATES * count},
@@ -157,14 +159,7 @@ def _params(environment: str, count: int, given: dict[str, Any]) -> dict[str, An
     values["validate"]["tasks"] = {"limit": 1, "critical": 1}
     if "verify.policy" not in given:
         values["verify"]["select"]["variety"] = 1.0  # without pass rates all tasks are worth the same
-    for key, value in given.items():
-        section = values
-        *path, last = key.split(".")
-        for name in path:
-            section = section.setdefault(name, {})
-            if not isinstance(section, dict):
-                raise CoevolveError(f"-S {key}: {name} is no section")
-        section[last] = value
+    put(values, given)
     return values
 
 

@@ -275,14 +275,14 @@ def test_unreadable_replies_are_counted_and_shown_and_other_forms_are_read(tmp_p
 def test_evaluate_command_plays_a_served_model(tiny_server: tuple[str, str], tmp_path: Path) -> None:
     command = [
         *[str(Path(sys.executable).parent / "coevolve"), "evaluate", "--environment", "miniworld", "--split", "validation"],
-        *["--tasks", "4", "--episode-tokens", "768", "--reply-tokens", "64", "--policy", "endpoint", "--log", str(tmp_path / "log")],
-        *["--url", tiny_server[0], "--model", tiny_server[1]],
+        *["--tasks", "4", "-S", "policy.episode_tokens=768", "-S", "policy.reply_tokens=64", "--log", str(tmp_path / "log")],
+        *["-S", f"endpoint.model={tiny_server[1]}", "--policy", tiny_server[0]],
     ]  # fmt: skip
     first = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
     again = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
     assert "validation" in first and "tokens; requests and replies:" in first
     timeless = re.compile(r", [\d.]+ s$", re.MULTILINE)
     assert timeless.sub("", first) == timeless.sub("", again)
-    wrong = subprocess.run([*command, "--url", "http://user:pw@host/v1"], capture_output=True, text=True, cwd=ROOT)
+    wrong = subprocess.run([*command, "--policy", "http://user:pw@host/v1"], capture_output=True, text=True, cwd=ROOT)
     assert wrong.returncode == 1
     assert "endpoint.url: expected http://HOST/PATH" in wrong.stderr and "pw" not in wrong.stderr

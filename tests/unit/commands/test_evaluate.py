@@ -54,7 +54,9 @@ UNRULY = "tests.unit.environments.unruly:"
     ],
 )
 def test_evaluation_that_is_interrupted_everywhere_is_one_error(habit: str, said: str) -> None:
-    done = coevolve("evaluate", "--environment", UNRULY + habit, "--policy", "reference", "--max-seconds", "0.3")
+    done = coevolve(
+        "evaluate", "--environment", UNRULY + habit, "--policy", "reference", "-S", "policy.max_seconds=0.3"
+    )
     assert done.returncode == 1 and done.stdout == ""
     (error,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
     assert said in error
@@ -97,3 +99,36 @@ def test_kinds_are_listed_if_they_are_few(kinds: int, rows: int, capsys: pytest.
     printed = capsys.readouterr().out
     assert f"interval over {kinds} kinds of tasks" in printed
     assert sum(line.split()[0].startswith("kind") for line in printed.splitlines() if line.strip()) == rows
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            ["--samples", "8", "--max-turns", "3"],
+            "--samples is now -S evaluate.samples=VALUE; --max-turns is now -S policy",
+        ),
+        (["--url", "http://me:secret@host/v1"], "--url is now -S endpoint.url=VALUE"),
+        (["-S", "evaluate.sampels=8"], "unknown key evaluate.sampels; did you mean 'samples'?"),
+        (["-S", "evaluate.samples=8"], "samples above 1 needs a temperature above 0"),
+        (["-S", "policy.max_turns=0"], "policy.max_turns: "),
+        (["-S", "train.steps=3"], "-S train.steps: this command reads seed, policy, endpoint, evaluate only"),
+        (["-S", "seed"], "-S seed: expected KEY=VALUE"),
+        (["--policy", "http://me:secret@host/v1"], "endpoint.url: expected http://HOST/PATH"),
+    ],
+)
+def test_wrong_setting_is_one_line_that_shows_the_right_form(given: list[str], said: str) -> None:
+    done = coevolve("evaluate", "--environment", "miniworld", "--policy", "reference", "--tasks", "1", *given)
+    assert done.returncode == 1 and done.stdout == "" and len(done.stderr.splitlines()) == 1
+    assert said in done.stderr and "secret" not in done.stderr
+
+
+def test_settings_choose_panels_and_tasks_and_temperature_allows_samples(tmp_path: Path) -> None:
+    given = ["evaluate.panels=[hard]", "evaluate.tasks=3", "evaluate.samples=2", "evaluate.temperature=1", "seed=5"]
+    flags = [word for setting in given for word in ("-S", setting)]
+    out = tmp_path / "outcomes.jsonl"
+    done = coevolve("evaluate", "--environment", "miniworld", "--policy", "reference", "--out", str(out), *flags)
+    assert done.returncode == 0, done.stderr
+    played = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [episode["panel"] for episode in played] == ["hard"] * 6
+    assert len({episode["task_id"] for episode in played}) == 3 and "pass@2" in done.stdout

@@ -51,7 +51,7 @@ def actions(one: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argp
 
 def test_every_number_on_the_command_line_has_a_range() -> None:
     found = dict(actions(parser(), "coevolve"))
-    assert "coevolve evaluate --samples" in found
+    assert "coevolve evaluate --tasks" in found
     assert [name for name, action in found.items() if action.type in (int, float)] == []
 
 
