@@ -9,13 +9,15 @@ from pydantic import BaseModel
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.yaml_files import one_line
-from coevolve.stages.schema import Params, load, sections, value
+from coevolve.stages.code.digest import STAGES, names, reads
+from coevolve.stages.schema import DERIVED, Params, load, sections, value
 from coevolve.stages.validate.config import Limit
 
 HELP = """
   coevolve params                 # all keys, including those that params.yaml leaves at their default
   coevolve params train           # a section
   coevolve params train.lora      # a part of a section
+  coevolve params --stage train   # the keys that a stage reads: a change of one runs it again
 
 The values are those of params.yaml in this folder. The last line says how to change a key.
 """
@@ -39,6 +41,7 @@ On the command line, `-S KEY=VALUE` sets a key that `params.yaml` has, and `-S +
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prefix", nargs="?", default="", metavar="KEY", help="a section or a key (default: all)")
+    parser.add_argument("--stage", choices=names(), metavar="STAGE", help="only keys that a stage of dvc.yaml reads")
     parser.add_argument("--markdown", action="store_true", help="print the page docs/parameters.md instead")
 
 
@@ -46,13 +49,19 @@ def run(args: argparse.Namespace) -> int:
     if args.markdown:
         print(page(), end="")
         return 0
-    wanted = [key for key in keys() if f"{key.name}.".startswith(f"{args.prefix}.") or not args.prefix]
-    if not wanted:
-        raise CoevolveError(f"no key or section {args.prefix!r}; `coevolve params` prints all")
     params = load()
+    wanted = [key for key in keys() if _within(key.name, args.prefix)]
+    if args.stage:
+        read = {params.train.learner if key == "learner" else key for key in reads(STAGES / args.stage / "stage.py")}
+        wanted = [key for key in wanted if any(_within(key.name, part) for part in read)]
+        wanted += [_derived(name) for name in sorted(read & set(DERIVED)) if not args.prefix]
+    if not wanted:
+        reason = f"stage {args.stage} reads no key of" if args.stage else "no key or section"
+        raise CoevolveError(f"{reason} {args.prefix!r}; `coevolve params` prints all")
     for key in wanted:
         now = value(params, key.name)
-        changed = "" if key.name == "iterations" or now == key.default else f"   (default {text(key.default)})"
+        same = key.name == "iterations" or key.default in (now, ...)
+        changed = "" if same else f"   (default {text(key.default)})"
         print(f"{key.name}: {text(now)}{changed}\n    {key.sentence}{f' Values: {key.values}.' if key.values else ''}")
     example = next((key.name for key in wanted if key.name != "iterations"), "seed")
     print(f"\nSet a key in params.yaml, or for one experiment: dvc exp run -S ++{example}=VALUE")
@@ -61,12 +70,22 @@ def run(args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key. ``name`` is dotted. ``values`` lists the allowed values, if only some are allowed."""
+    """A key. ``name`` is dotted. ``default`` is ... if there is none. ``values`` lists the allowed values, if only some are allowed."""
 
     name: str
     default: Any
     sentence: str
     values: str
+
+
+def _within(name: str, part: str) -> bool:
+    """Whether ``name`` is the key ``part`` or one of the section ``part``. The empty part holds all keys."""
+    return not part or f"{name}.".startswith(f"{part}.")
+
+
+def _derived(name: str) -> Key:
+    """A property of the parameters, such as ``trains``, which follows from keys."""
+    return Key(name, ..., (getattr(Params, name).__doc__ or "").strip(), "")
 
 
 def keys() -> Iterator[Key]:
