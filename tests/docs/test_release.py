@@ -7,7 +7,9 @@ from itertools import pairwise
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from coevolve import __version__
 from coevolve.cli import main
@@ -42,11 +44,25 @@ def test_pages_name_the_wheel_of_this_version() -> None:
     assert wheels and set(wheels) == {__version__}
 
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PINS = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+UNPINNED = {"coevolve", "wandb"}  # no installation of the repository has W&B
+
+
+def test_pyproject_gives_ranges_and_constraints_pin_a_version_in_each() -> None:
+    pinned = {canonicalize_name(name): version for name, version in (line.split("==") for line in PINS)}
+    extras = PROJECT["optional-dependencies"].values()
+    wanted = [Requirement(line) for lines in (PROJECT["dependencies"], *extras) for line in lines]
+    assert [str(one) for one in wanted if any(part.operator == "==" for part in one.specifier)] == []
+    for one in wanted:
+        if one.name not in UNPINNED:
+            assert pinned[canonicalize_name(one.name)] in one.specifier, one
+
+
 def test_pins_run_on_the_oldest_python() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    (oldest,) = (one.version for one in SpecifierSet(project["requires-python"]) if one.operator == ">=")
+    (oldest,) = (one.version for one in SpecifierSet(PROJECT["requires-python"]) if one.operator == ">=")
     wanted = {}
-    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
+    for line in PINS:
         try:
             wanted[line] = metadata(line.split("==")[0]).get("Requires-Python", "")
         except PackageNotFoundError:  # of another platform
