@@ -118,6 +118,27 @@ def test_file_names_are_unique_and_the_top_level_is_small() -> None:
     assert len([entry for entry in package.iterdir() if entry.name not in ("__pycache__", "py.typed")]) <= TOP
 
 
+LONG = {"manner.py"}  # its phrases leave it for a room of their own
+
+
+def test_files_and_functions_can_be_read_at_once() -> None:
+    """The limits are those of CONTRIBUTING.md, which has no others."""
+    said = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
+    match = re.search(r"has at most (\d+) entries. A file has at most (\d+) lines, a function at most (\d+)", said)
+    assert match
+    top, most, longest = map(int, match.groups())
+    assert top == TOP
+    for file in SOURCE.rglob("*.py"):
+        if file.name in LONG:
+            continue
+        text = file.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= most, f"{file}: more than {most} lines; find the second idea in it"
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                assert lines <= longest, f"{file}:{node.lineno}: {node.name} has {lines} lines, of at most {longest}"
+
+
 def test_public_class_names_are_unique() -> None:
     classes = Counter(
         node.name

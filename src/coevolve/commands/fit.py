@@ -168,12 +168,8 @@ def measure(place: str, model: Path) -> Measured:
     network, tokenizer = load(model, PolicySection().threads, "bfloat16" if native else "float32")
     renderer, tools = Renderer(tokenizer, {}), offered(environment, tasks)
     rows = [tokens(renderer, tools[name], episode) for name, episode in played.items()]
-    replies = [
-        len(renderer.reply(message["content"], ended=True))
-        for episode in played.values()
-        for message in episode.messages
-        if message["role"] == "assistant"
-    ]
+    written = (message for episode in played.values() for message in episode.messages if message["role"] == "assistant")
+    replies = [len(renderer.reply(message["content"], ended=True)) for message in written]
     prompt, completion = (
         sum(part) / len(rows) for part in zip(*((len(row.prompt), len(row.completion)) for row in rows), strict=True)
     )

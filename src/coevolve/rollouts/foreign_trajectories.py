@@ -2,12 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import SUCCESS_THRESHOLD
+from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.core.untrusted import one_line
 from coevolve.policies.call_format import Tools
@@ -55,6 +56,17 @@ class RolloutAccount:
         count, first = self.reasons.get(DETAIL.sub("", kind), (0, example))
         self.reasons[DETAIL.sub("", kind)] = (count + 1, first)
         self.skipped.append({"where": where, "reason": reason})
+
+    def keep(self, row: RolloutRow, task_id: str, calls: Sequence[CallOutcome], unnamed: bool) -> None:
+        self.kept += 1
+        self.calls += len(calls)
+        self.tools.update(call.name for call in calls)
+        self.tasks.add(task_id)
+        self.unnamed.update([task_id] if unnamed else [])
+        self.agents.update([row.agent] if row.agent else [])
+        for call in (call for call in calls if not call.ok):
+            kind = REFUSED if call.observation else UNANSWERED
+            self.note(kind, row.where, f"{call.name} {call.observation}")
 
     def note(self, kind: str, where: str, example: str = "") -> None:
         count, first = self.notes.get(kind, (0, ""))
@@ -115,19 +127,11 @@ def trajectories(
             continue
         if row.calls is not None:
             calls, unread = row.calls, []
-        account.kept += 1
-        account.calls += len(calls)
-        account.tools.update(call.name for call in calls)
-        account.tasks.add(task_id)
         unnamed = task_of is named_or_opening and not (row.task_id or row.names)
-        account.unnamed.update([task_id] if unnamed else [])
-        account.agents.update([row.agent] if row.agent else [])
         failure = row.failure or (UNSCORED if value is None else "")
         for kind, example in unread:
             account.note(kind, row.where, example)
-        for call in (call for call in calls if not call.ok):
-            kind = REFUSED if call.observation else UNANSWERED
-            account.note(kind, row.where, f"{call.name} {call.observation}")
+        account.keep(row, task_id, calls, unnamed)
         value = value or 0.0
         facts = {
             FAILED: row.failure,

@@ -84,18 +84,9 @@ def grow(
         raise CoevolveError(
             f"grow validates its tasks with Great Expectations, which is not installed; run `{install('train')}`"
         )
-    if count < 1:
-        raise CoevolveError("--count: expected 1 or more")
     place = _place(environment)
     world = make(place)
-    chosen = dict(params or {})
-    if (policy := chosen.get("verify.policy")) is not None and "://" not in str(policy):
-        if not Path(policy).is_dir():
-            raise CoevolveError(
-                f"verify.policy: {policy}: no such folder; expected a model directory or http://HOST/v1"
-            )
-        chosen["verify.policy"] = str(Path(policy).resolve())
-    given = _params(place, count, chosen)
+    given = _params(place, count, dict(params or {}))
     section = parse(given, "-S")
     if not isinstance(section.learner, Import):
         raise CoevolveError(f"-S train.learner={section.train.learner}: grow imports rollouts, and trains nothing")
@@ -144,6 +135,14 @@ def _place(environment: str) -> str:
 
 def _params(environment: str, count: int, given: dict[str, Any]) -> dict[str, Any]:
     """The parameters of the project, of which ``given`` has some by dotted key."""
+    if count < 1:
+        raise CoevolveError("--count: expected 1 or more")
+    if (policy := given.get("verify.policy")) is not None and "://" not in str(policy):
+        if not Path(policy).is_dir():
+            raise CoevolveError(
+                f"verify.policy: {policy}: no such folder; expected a model directory or http://HOST/v1"
+            )
+        given = {**given, "verify.policy": str(Path(policy).resolve())}
     values: dict[str, Any] = {
         "environment": environment,
         "iterations": [{"t": 0, "next": 1}],
