@@ -82,9 +82,10 @@ def _tells(text: str, value: str, rivals: Collection[str]) -> bool:
 
 
 def _shown(subject: Subject, task: Task) -> list[tuple[str, str]]:
-    """Texts that tools show, each with its call: by tools without required arguments, and in the files that are named.
+    """Texts that an agent can read without knowing a value, each with its call: answers of tools without required arguments, and
+    files that these answers or the instruction name.
 
-    The instruction and these answers name the files. A file may hold JSON, but JSON from the other tools is a record.
+    A file may hold JSON, but JSON from the other tools is a record.
     """
     idle = {subject.known.terminal, *subject.known.changing}
     reading = [one for tool in subject.tools if (one := tool["function"])["name"] not in idle]

@@ -1,8 +1,8 @@
 """The digest of a stage, a file that DVC can compare: the code that the stage runs and the parameters that it reads.
 
-The code is everything that `stages/NAME/stage.py` imports, directly or indirectly, without comments. Of a table of modules it
-includes only the entries that the parameters choose; a file of the project that a parameter names belongs to it. The parameters are those that `stage.py` mentions as
-`params.SECTION.KEY`, with defaults filled in. A stage's digest changes exactly when the same inputs could give other outputs.
+The code is everything that `stages/NAME/stage.py` imports, directly or indirectly, without comments. A table of modules counts
+with the entries that the parameters choose, and a file of the project counts if a parameter names it. The parameters are those
+that `stage.py` mentions as `params.SECTION.KEY`, with defaults filled in. A stage's digest changes exactly when the same inputs could give other outputs.
 """
 
 import ast

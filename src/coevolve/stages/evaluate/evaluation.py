@@ -42,17 +42,17 @@ def evaluate(
     seed: int,
     kept: Path | None = None,
     ends: list[End] | None = None,
-    whole: Collection[str] = (),
+    traced: Collection[str] = (),
 ) -> list[Outcome]:
     """Play the first ``config.tasks`` of every panel, each ``config.samples`` times in a row.
 
     The result omits episodes in which the environment failed; ``ends`` gets the ends of all episodes. The folder ``kept``
-    stores each finished batch, and batches that it already holds are not played again. It also stores the whole episodes of
-    the tasks ``whole``, which ``episodes_in`` reads. Raises a CoevolveError if every episode of a panel is interrupted: that
+    stores each finished batch, and batches that it already holds are not played again. It also stores the full episodes of
+    the ``traced`` tasks, which ``episodes_in`` reads. Raises a CoevolveError if every episode of a panel is interrupted: that
     measures no policy. ``kept`` then forgets the panel, and the next call plays it again.
     """
     with TemporaryDirectory() as nowhere:
-        play = partial(_panel, policy, environment, limits, config, seed, kept or Path(nowhere), whole)
+        play = partial(_panel, policy, environment, limits, config, seed, kept or Path(nowhere), traced)
         outcomes = [outcome for name, tasks in panels.items() for outcome in play(name, tasks[: config.tasks])]
     if ends is not None:
         ends += _ends(outcomes)
@@ -66,7 +66,7 @@ def _panel(
     config: Evaluate,
     seed: int,
     folder: Path,
-    whole: Collection[str],
+    traced: Collection[str],
     name: str,
     tasks: Sequence[Task],
 ) -> list[Outcome]:
@@ -85,7 +85,7 @@ def _panel(
 
     def write(number: int, episodes: Sequence[Episode]) -> None:
         trajectories = [episode.trajectory for episode in episodes]
-        if chosen := [trajectory for trajectory in trajectories if trajectory.task_id in whole]:
+        if chosen := [trajectory for trajectory in trajectories if trajectory.task_id in traced]:
             write_trajectories(files[left[number]].with_suffix(".parquet"), chosen)
         outcomes = (_outcome(name, trajectory, categories[trajectory.task_id]) for trajectory in trajectories)
         write_jsonl(files[left[number]], outcomes)
@@ -107,7 +107,7 @@ def _panel(
 
 
 def episodes_in(kept: Path) -> list[Trajectory]:
-    """The whole episodes that ``evaluate`` left in the folder ``kept``, without those in which the environment failed."""
+    """The full episodes that ``evaluate`` left in the folder ``kept``, without those in which the environment failed."""
     files = sorted(kept.glob("*.parquet"))
     return [trajectory for file in files for trajectory in read_trajectories(file) if trajectory.counts]
 

@@ -46,7 +46,7 @@ class Validate(Section):
     regressions: Limit = Limit(limit=0.1, critical=0.25)
     """Share of visited, once-solved tasks that the agent solved less often on the last visit, beyond chance."""
     stagnant: Limit = Limit(limit=0.5)
-    """Share of the loop's tasks, sometimes solved at first, that are solved no more often after two visits: perhaps luck."""
+    """Share of the loop's tasks, solved at least once at first, whose success has not risen after two more visits, chance included."""
     environment_failed: Limit = Limit(limit=0.02, critical=0.2)
     """Share of attempts in which the environment failed; no statistics count them."""
     refused: Limit = Limit(limit=0.0)

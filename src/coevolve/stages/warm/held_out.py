@@ -15,8 +15,8 @@ MOST = 40  # tasks held out
 def divided(environment: Environment, split: str, count: int, hold: bool = True) -> tuple[list[Task], list[Task]]:
     """The first ``count`` tasks of ``split`` that have a reference: those to imitate, and those held out.
 
-    Each kind of task, by the tools of its reference, has its share in both. A single task is in both. Without ``hold`` none is held
-    out.
+    Each kind of task, by the tools of its reference, has its share in both. If there is only one task, both lists hold it.
+    ``hold`` False holds out no task.
     """
     tasks = [task for task in environment.tasks(split) if any(environment.reference(task))][:count]
     if not hold:
