@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from rich.console import Console
 
 from coevolve.commands.options import ENVIRONMENT, FILE, SETTINGS, settings
@@ -24,18 +23,16 @@ from coevolve.core.io import write_jsonl
 from coevolve.core.numeric_options import count
 from coevolve.core.outcomes import LISTED, Outcome, by_task, passes, unread
 from coevolve.core.scratch import claim, scratch
-from coevolve.core.section import Section, Whole
 from coevolve.core.statistics import bootstrap, depths, unit
 from coevolve.core.task import Task
 from coevolve.core.terminal import Printed, apart, plain
 from coevolve.core.text_table import text_table
 from coevolve.core.trajectories import End
-from coevolve.core.yaml_files import explain, put
+from coevolve.core.yaml_files import put
 from coevolve.endpoint.client import Endpoint, open_endpoint
-from coevolve.endpoint.config import EndpointSection
 from coevolve.environments.environment import Environment, quarantined
 from coevolve.environments.registry import make
-from coevolve.policies.config import ROOMY, PolicySection
+from coevolve.policies.config import ROOMY
 from coevolve.policies.endpoint_policy import EndpointPolicy
 from coevolve.policies.loading import playing
 from coevolve.policies.policy import Policy, Replicas
@@ -44,6 +41,7 @@ from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.evaluate.evaluation import evaluate
+from coevolve.stages.schema import Params, parse
 
 ROOM: dict[str, dict[str, Any]] = {  # other defaults than those of params.yaml
     "policy": {**ROOMY},
@@ -85,21 +83,13 @@ You may interrupt the command and run it again. With a model directory it contin
 new FILE if the server now offers other weights under the same name.
 """
 
+READ = ("seed", *ROOM)
 FORMER = (  # keys that had a flag, such as --max-turns
     *("seed", "evaluate.samples", "evaluate.temperature"),
     *("policy.threads", "policy.max_turns", "policy.episode_tokens", "policy.reply_tokens", "policy.max_seconds"),
     *("policy.dtype", "endpoint.url", "endpoint.model", "endpoint.key", "endpoint.concurrency", "endpoint.timeout"),
     *("endpoint.budget_requests", "endpoint.budget_tokens", "endpoint.input_price", "endpoint.output_price"),
 )
-
-
-class Asked(Section):
-    """What -S sets, as in params.yaml."""
-
-    seed: Whole = 0
-    policy: PolicySection = PolicySection()
-    endpoint: EndpointSection = EndpointSection()
-    evaluate: Evaluate = Evaluate()
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -124,9 +114,7 @@ def run(args: argparse.Namespace) -> int:
     environment = make(args.environment)
     asked = _asked(args)
     config, limits = asked.evaluate, Limits.of(asked.policy)
-    splits = {
-        split: environment.tasks(split) for split in args.split or config.panels or environment.panels or ("seed",)
-    }
+    splits = {split: environment.tasks(split) for split in args.split or environment.panels or ("seed",)}
     ends: list[End] = []
     printed = Printed()
     began = time.monotonic()
@@ -161,21 +149,20 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _asked(args: argparse.Namespace) -> Asked:
+def _asked(args: argparse.Namespace) -> Params:
     """The parameters: those of ``ROOM``, then those of the flags and of -S."""
     values = deepcopy(ROOM)
     if args.tasks is not None:
         values["evaluate"]["tasks"] = args.tasks
     given = settings(args.settings)
+    if others := [key for key in given if key.partition(".")[0] not in READ]:
+        raise CoevolveError(f"-S {others[0]}: this command reads {', '.join(READ)} only")
+    if "evaluate.panels" in given:
+        raise CoevolveError("-S evaluate.panels: name them by --split")
     if "://" in args.policy:
         given["endpoint.url"] = args.policy
-    if others := [key for key in given if key.partition(".")[0] not in Asked.model_fields]:
-        raise CoevolveError(f"-S {others[0]}: this command reads {', '.join(Asked.model_fields)} only")
     put(values, given)
-    try:
-        return Asked.model_validate(values)
-    except ValidationError as error:
-        raise CoevolveError(f"-S: {explain(error, Asked)}") from None
+    return parse({"iterations": [{"t": 0, "next": 1}], **values}, "-S")
 
 
 def _served(policy: str) -> bool:
@@ -203,7 +190,7 @@ def _check_references(
 
 @contextmanager
 def _kept(
-    args: argparse.Namespace, asked: Asked, environment: Environment, splits: Mapping[str, Sequence[Task]]
+    args: argparse.Namespace, asked: Params, environment: Environment, splits: Mapping[str, Sequence[Task]]
 ) -> Iterator[Path | None]:
     """The folder that holds a model directory's episodes until all are played. None for a served model: its log holds them."""
 
@@ -229,7 +216,7 @@ def _kept(
 
 @contextmanager
 def _opened(
-    args: argparse.Namespace, asked: Asked, environment: Environment
+    args: argparse.Namespace, asked: Params, environment: Environment
 ) -> Iterator[tuple[Policy | Replicas, Endpoint | None]]:
     """The policy, and the server that it asks, if it asks one."""
     temperature = asked.evaluate.temperature

@@ -18,10 +18,9 @@ from coevolve.rollouts.nemo_gym_rows import NEMO_GYM
 from coevolve.rollouts.own_episodes import COEVOLVE
 from coevolve.rollouts.rllm_episodes import RLLM
 from coevolve.rollouts.rollout_row import Options, Place, RolloutFormat, Rows, SkippedRow, json_texts
-from coevolve.rollouts.skyrl_dump import SKYRL
+from coevolve.rollouts.text_dumps import SKYRL, VERL
 from coevolve.rollouts.trl_completions import TRL
 from coevolve.rollouts.verifiers_traces import VERIFIERS
-from coevolve.rollouts.verl_dump import VERL
 
 TABLE = (
     VERIFIERS,

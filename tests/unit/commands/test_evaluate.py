@@ -113,6 +113,7 @@ def test_kinds_are_listed_if_they_are_few(kinds: int, rows: int, capsys: pytest.
         (["-S", "evaluate.samples=8"], "samples above 1 needs a temperature above 0"),
         (["-S", "policy.max_turns=0"], "policy.max_turns: "),
         (["-S", "train.steps=3"], "-S train.steps: this command reads seed, policy, endpoint, evaluate only"),
+        (["-S", "evaluate.panels=[hard]"], "-S evaluate.panels: name them by --split"),
         (["-S", "seed"], "-S seed: expected KEY=VALUE"),
         (["--policy", "http://me:secret@host/v1"], "endpoint.url: expected http://HOST/PATH"),
     ],
@@ -123,11 +124,13 @@ def test_wrong_setting_is_one_line_that_shows_the_right_form(given: list[str], s
     assert said in done.stderr and "secret" not in done.stderr
 
 
-def test_settings_choose_panels_and_tasks_and_temperature_allows_samples(tmp_path: Path) -> None:
-    given = ["evaluate.panels=[hard]", "evaluate.tasks=3", "evaluate.samples=2", "evaluate.temperature=1", "seed=5"]
+def test_settings_choose_tasks_and_temperature_allows_samples(tmp_path: Path) -> None:
+    given = ["evaluate.tasks=3", "evaluate.samples=2", "evaluate.temperature=1", "seed=5"]
     flags = [word for setting in given for word in ("-S", setting)]
     out = tmp_path / "outcomes.jsonl"
-    done = coevolve("evaluate", "--environment", "miniworld", "--policy", "reference", "--out", str(out), *flags)
+    done = coevolve(
+        "evaluate", "--environment", "miniworld", "--policy", "reference", "--out", str(out), *flags, "--split", "hard"
+    )
     assert done.returncode == 0, done.stderr
     played = [json.loads(line) for line in out.read_text().splitlines()]
     assert [episode["panel"] for episode in played] == ["hard"] * 6

@@ -28,7 +28,7 @@ from coevolve.rollouts.harbor_trials import CHANGED, REGRADED, UNRECORDED
 from coevolve.rollouts.rllm_episodes import CONTEXTS, OTHERS, VALIDATION
 from coevolve.rollouts.rollout_formats import FORMATS, read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options
-from coevolve.rollouts.skyrl_dump import EVALUATIONS
+from coevolve.rollouts.text_dumps import EVALUATIONS
 from tests.unit.rollouts.test_real_files import MADE
 
 Change = Callable[[Any], object]

@@ -14,9 +14,8 @@ from coevolve.core.records import Generation, Signal
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
-from coevolve.stages.report.page.html_page import PAGE, html_page
 from coevolve.stages.report.page.reader import alternating, compared, groups, read_existing
-from coevolve.stages.report.page.view import added, strength
+from coevolve.stages.report.page.view import PAGE, added, html_page, strength
 from coevolve.stages.report.run_summary import METRICS, SUMMARY, Summary
 from coevolve.stages.report.tables import curves, headline, table
 
@@ -80,7 +79,6 @@ def draw(summary: Summary) -> str:
 def render(summary: Summary, curve: str, reader: Sequence[Any], new_tasks: Sequence[Any]) -> str:
     """The page with the SVG ``curve``, ``groups`` to read, and what each iteration ``added``. It needs no JavaScript."""
     return html_page(
-        PAGE,
         "page.html.j2",
         summary=summary,
         curve=curve,

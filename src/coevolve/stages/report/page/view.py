@@ -1,18 +1,32 @@
-"""The rest of the report page as plain values: the kinds of signals, and new tasks with their lineage."""
+"""The report page, self-contained, so that it needs no network; kinds of signals and new tasks with their lineage as values."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 from coevolve.core.records import Generation, Signal
 from coevolve.core.task import Task
+from coevolve.core.terminal import plain
 from coevolve.stages.generate.spec import exploration_of
 from coevolve.stages.report.page.reader import alternating
 from coevolve.stages.report.run_summary import Summary
 from coevolve.stages.signals.strongest import subject
 
+PAGE = "coevolve.stages.report.page"
 GENERATOR, UNGUIDED = "the generator", "no signal"
 NEW = 10  # most new tasks per iteration to show
+
+
+def html_page(template: str, **values: Any) -> str:
+    """The page of a ``template``. All ``values`` are escaped, unless the template says `safe`."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader(PAGE, "")
+    pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    pages.finalize = lambda value: plain(value) if type(value) is str else value  # a model may write control characters
+    style = (files(PAGE) / "page.css").read_text(encoding="utf-8")
+    return pages.get_template(template).render(**values, style=style)
 
 
 def strength(summary: Summary) -> list[str]:
