@@ -106,9 +106,8 @@ def judge(gains: Sequence[tuple[Claim, Sequence[float]]]) -> list[ClaimVerdict]:
 
 
 def _p(values: Sequence[float], against: float) -> float:
-    from scipy.stats import t
+    from scipy.stats import ttest_1samp
 
-    error, gain = stdev(values) / math.sqrt(len(values)), fmean(values) - against
-    if error == 0.0:
-        return 1.0 if gain == 0.0 else 0.0
-    return 2.0 * float(t.sf(abs(gain) / error, len(values) - 1))
+    if len(set(values)) == 1:  # no variance to test against
+        return 1.0 if values[0] == against else 0.0
+    return float(ttest_1samp(values, against).pvalue)
