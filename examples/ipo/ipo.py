@@ -17,7 +17,7 @@ class Ipo(LearnerConfig):
 def learn(settings, environment, job, log=None):
     from trl import DPOConfig
 
-    from coevolve.stages.train.dpo_trainer import MaskedDPO, collate, row
+    from coevolve.stages.train.dpo import MaskedDPO, collate, row
     from coevolve.stages.train.offline import OfflineMethod, fit
 
     arguments = partial(DPOConfig, loss_type=["ipo"], beta=settings.learner.beta)

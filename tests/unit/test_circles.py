@@ -9,10 +9,7 @@ import networkx
 from coevolve.core.code_closure import PACKAGE, SOURCE
 
 # a circle → the reason why it may stay
-TRAINER = "a learner's module holds its section and imports its trainer, which needs torch, only to train"
 ALLOWED: dict[frozenset[str], str] = {
-    frozenset({"stages.train.grpo", "stages.train.grpo_trainer"}): TRAINER,
-    frozenset({"stages.train.dpo", "stages.train.dpo_trainer"}): TRAINER,
     frozenset({"tracking.journal", "tracking.mlflow_sink"}): "the journal opens its sinks by name",
     frozenset({"core.ray_cluster", "core.workers"}): "an engine of `workers` is a cluster, if `compute.engine` says so",
 }

@@ -9,7 +9,8 @@ from coevolve.core.records import Candidate, Signal, Verdict
 from coevolve.core.task import Task
 from coevolve.stages.schema import Params
 from coevolve.stages.signals.load import RecordedEpisode
-from coevolve.stages.train.learners import LEARNERS, config_of
+from coevolve.stages.train.config import config_of
+from coevolve.stages.train.learners import LEARNERS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 RECORDS = {"task": Task, "candidate": Candidate, "signal": Signal, "verdict": Verdict, "trajectory": RecordedEpisode}

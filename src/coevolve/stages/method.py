@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.stages.train.learners import LEARNERS, config_of
+from coevolve.stages.train.config import config_of
+from coevolve.stages.train.learners import LEARNERS
 
 COEVOLVE, GENENV, COEVOLVING_AGENTS = "coevolve", "genenv", "coevolving_agents"
 

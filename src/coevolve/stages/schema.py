@@ -27,8 +27,8 @@ from coevolve.stages.report.config import Report
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.synthesize.config import Synthesize
 from coevolve.stages.tasks.config import Tasks
-from coevolve.stages.train.config import Train
-from coevolve.stages.train.learners import LEARNERS, config_of
+from coevolve.stages.train.config import Train, config_of
+from coevolve.stages.train.learners import LEARNERS
 from coevolve.stages.validate.config import Validate
 from coevolve.stages.verify.config import Verify
 from coevolve.stages.warm.config import Warm

@@ -11,7 +11,7 @@ from tests.smoke.test_repro import LOOP, ran
 
 PLAYING = {"warm", "generator", "evaluate_base", *LOOP} - {"signals"}
 GRPO = "src/coevolve/stages/train/grpo_trainer.py"
-DPO = "src/coevolve/stages/train/dpo_trainer.py"
+DPO = "src/coevolve/stages/train/dpo.py"
 SIGNALS = "src/coevolve/stages/signals/config.py"
 TRAIN = "src/coevolve/stages/train/config.py"
 

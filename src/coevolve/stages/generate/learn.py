@@ -27,7 +27,7 @@ from coevolve.stages.train.parallel_grpo import copy_weights, in_training
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Tokens
 from coevolve.stages.train.saving import Keeper, Steps, resumed, save_learned
-from coevolve.stages.train.sft_trainer import IGNORED, collate, supervised
+from coevolve.stages.train.sft import IGNORED, collate, supervised
 from coevolve.stages.train.trl_arguments import adapters, common, load_parent
 
 PROBED = 64  # generations that measure the divergence of whole specs
@@ -96,7 +96,7 @@ def row(lesson: Lesson, renderer: Renderer) -> Row:
 
 
 def collate_weighted(rows: list[Row]) -> dict[str, torch.Tensor]:
-    """The tensors of ``sft_trainer.collate``, and a weight for each row."""
+    """The tensors of ``sft.collate``, and a weight for each row."""
     weights = torch.tensor([row["weight"] for row in rows], dtype=torch.float32)
     return {**collate(rows), "weight": weights}
 

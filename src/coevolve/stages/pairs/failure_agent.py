@@ -19,7 +19,7 @@ from coevolve.stages.pairs.choose import check, contrast
 from coevolve.stages.pairs.closeness import Failure, ranked
 from coevolve.stages.pairs.config import FailureAgent, Pairs
 from coevolve.stages.pairs.rehearse import Rehearsal
-from coevolve.stages.train.dpo import Dpo
+from coevolve.stages.train.config import Dpo
 from coevolve.stages.train.learner import Job, NothingToLearn, Shared
 
 FEWEST = 0.05  # least share of failed episodes to learn from
@@ -123,7 +123,7 @@ def learned(
 
     Returns the folder of the new agent and the figures of each step.
     """
-    from coevolve.stages.train.dpo_trainer import prefer
+    from coevolve.stages.train.dpo import prefer
     from coevolve.stages.train.offline import Batch
 
     config = rival.config

@@ -1,11 +1,15 @@
-"""Section `train`: the keys that all learners share."""
+"""Section `train`, the keys that all learners share, and the sections of our own learners.
 
-from typing import Annotated, Literal
+The learners' modules need torch, and every command reads their sections: so the sections stand here.
+"""
+
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.learnability import SHAPES
-from coevolve.core.section import Count, Positive, Section, Share, Whole, one_of
+from coevolve.core.section import Count, LearnerConfig, NotNegative, Positive, Section, Share, Whole, one_of
 from coevolve.stages.train.learners import LEARNERS
 
 
@@ -78,3 +82,46 @@ class Train(Optimizer):
                 "they adapt, those of the parent"
             )
         return self
+
+
+class Grpo(LearnerConfig):
+    learning_rate: Positive = 0.00015
+    """Learning rate; twice this value drifts on the embedded policy."""
+    beta: NotNegative = 0.1
+    """Weight of the KL divergence from train.anchor; at 0.001 the agent forgets tasks that it does not train on."""
+    epsilon: Positive = 0.2
+    """Lower clip range."""
+    epsilon_high: Positive = 0.28
+    """Upper clip range."""
+    refill_rounds: Whole = 1
+    """Rounds that replace groups of equal rewards by new groups."""
+
+
+class Dpo(LearnerConfig):
+    by_pairs: ClassVar[bool] = True
+    learning_rate: Positive = 0.00002
+    """Learning rate; GRPO's rate is too high here, because pairs pull in one direction and groups in several."""
+    beta: Positive = 0.1
+    """Scale of the log-ratios to train.anchor."""
+    sft_weight: NotNegative = 0.5
+    """Weight of the preferred episode's likelihood; the preference has weight 1."""
+
+
+class Sft(LearnerConfig):
+    by_pairs: ClassVar[bool] = True
+    learning_rate: Positive = 0.00002
+    """Learning rate."""
+
+
+OWN: dict[str, type[LearnerConfig]] = {"grpo": Grpo, "dpo": Dpo, "sft": Sft}
+
+
+def config_of(name: str) -> type[LearnerConfig]:
+    """The class of a learner's section: it stands above, or in the learner's module."""
+    if name in OWN:
+        return OWN[name]
+    module = LEARNERS.module(name)
+    for value in vars(module).values():
+        if isinstance(value, type) and value.__module__ == module.__name__ and issubclass(value, LearnerConfig):
+            return value
+    raise CoevolveError(f"learner {name}: {module.__name__} has no class that inherits LearnerConfig")

@@ -1,4 +1,4 @@
-"""GRPO: the learner of `train.learner: grpo`, and its section `grpo`.
+"""GRPO: the learner of `train.learner: grpo`.
 
 The loss is the clipped policy gradient with advantages relative to a task's group of attempts, plus a KL term (DeepSeekMath,
 arXiv 2402.03300; clip-higher of DAPO, arXiv 2503.14476):
@@ -9,22 +9,8 @@ arXiv 2402.03300; clip-higher of DAPO, arXiv 2503.14476):
 The trainer is in grpo_trainer.py.
 """
 
-from coevolve.core.section import LearnerConfig, NotNegative, Positive, Whole
 from coevolve.environments.environment import Environment
 from coevolve.stages.train.learner import Job, Log, Settings
-
-
-class Grpo(LearnerConfig):
-    learning_rate: Positive = 0.00015
-    """Learning rate; twice this value drifts on the embedded policy."""
-    beta: NotNegative = 0.1
-    """Weight of the KL divergence from train.anchor; at 0.001 the agent forgets tasks that it does not train on."""
-    epsilon: Positive = 0.2
-    """Lower clip range."""
-    epsilon_high: Positive = 0.28
-    """Upper clip range."""
-    refill_rounds: Whole = 1
-    """Rounds that replace groups of equal rewards by new groups."""
 
 
 def learn(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:

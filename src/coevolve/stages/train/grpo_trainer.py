@@ -38,7 +38,7 @@ from coevolve.policies.pretrained import resolve
 from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens
 from coevolve.policies.vllm_policy import VllmPolicy, colocated, engine, engine_arguments, require_vllm, server
 from coevolve.rollout import Limits, rollout
-from coevolve.stages.train.config import Train
+from coevolve.stages.train.config import Grpo, Train
 from coevolve.stages.train.curriculum import Step, stream
 from coevolve.stages.train.groups import (
     Gathered,
@@ -51,7 +51,6 @@ from coevolve.stages.train.groups import (
     gather,
     requests,
 )
-from coevolve.stages.train.grpo import Grpo
 from coevolve.stages.train.learner import Job, Log, Settings, anchor, doubts
 from coevolve.stages.train.parallel_grpo import RowPart, Team, TrainingReplica, make_learner, scored_pass
 from coevolve.stages.train.progress_bar import ProgressBar

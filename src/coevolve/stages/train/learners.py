@@ -2,12 +2,11 @@
 
 A learner is a module with two things. A class that inherits ``LearnerConfig`` holds the learner's own keys; params.yaml sets
 them in a section of the learner's name. ``learn`` is a function with the signature of ``learner.Learner``. Stages that train
-nothing import the module for its class, so a module that needs torch imports it inside ``learn``.
+nothing import the module for its class, so a module that needs torch imports it inside ``learn``. The classes of our own
+learners are in config.py, so their modules are imported to train alone.
 """
 
-from coevolve.core.errors import CoevolveError
 from coevolve.core.plugins import Registry
-from coevolve.core.section import LearnerConfig
 
 LEARNERS = Registry(
     "learner",
@@ -19,12 +18,3 @@ LEARNERS = Registry(
         "import": "coevolve.rollouts.import_learner",
     },
 )
-
-
-def config_of(name: str) -> type[LearnerConfig]:
-    """The class of a learner's section."""
-    module = LEARNERS.module(name)
-    for value in vars(module).values():
-        if isinstance(value, type) and value.__module__ == module.__name__ and issubclass(value, LearnerConfig):
-            return value
-    raise CoevolveError(f"learner {name}: {module.__name__} has no class that inherits LearnerConfig")

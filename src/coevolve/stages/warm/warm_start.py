@@ -20,7 +20,7 @@ from coevolve.stages.train.learner import Job, Log, Shared
 from coevolve.stages.train.offline import Batch, Row, in_rounds, trained
 from coevolve.stages.train.reference_tokens import Tools, failing, offered, replayed, tokens
 from coevolve.stages.train.saving import Keeper, Steps, resumed, save
-from coevolve.stages.train.sft_trainer import method, supervised
+from coevolve.stages.train.sft import method, supervised
 from coevolve.stages.warm.config import Warm
 from coevolve.stages.warm.held_out import divided
 

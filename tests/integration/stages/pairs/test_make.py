@@ -126,7 +126,7 @@ def test_failure_agent_continues_from_its_last_weights(evolved: Made, place: Pat
 def test_killed_failure_agent_ends_with_the_same_bytes(
     phase: str, evolved: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = {"agent": "coevolve.stages.train.dpo_trainer.save_learned", "hard": "coevolve.stages.pairs.stage.choose"}
+    broken = {"agent": "coevolve.stages.train.dpo.save_learned", "hard": "coevolve.stages.pairs.stage.choose"}
 
     with monkeypatch.context() as patch:
         patch.setattr(broken[phase], killed)

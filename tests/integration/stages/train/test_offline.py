@@ -17,8 +17,8 @@ from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.pairs.stage import Made, make
-from coevolve.stages.train import dpo_trainer, sft_trainer, shared_prefix
-from coevolve.stages.train.dpo import Dpo
+from coevolve.stages.train import dpo, sft, shared_prefix
+from coevolve.stages.train.config import Dpo
 from coevolve.stages.train.groups import row as sampled
 from coevolve.stages.train.learner import Job, Log
 from coevolve.stages.train.learners import LEARNERS
@@ -90,7 +90,7 @@ def test_loss_covers_the_agents_tokens(
     """
     monkeypatch.setattr(shared_prefix, "WORTH", worth)
     seen: list[tuple[torch.Tensor, torch.Tensor]] = []
-    trainer = {"dpo": dpo_trainer.MaskedDPO, "sft": sft_trainer.EpisodeSFT}[name]
+    trainer = {"dpo": dpo.MaskedDPO, "sft": sft.EpisodeSFT}[name]
     compute = trainer.compute_loss
 
     def watched(

@@ -41,7 +41,7 @@ def test_only_modules_chosen_by_the_parameters_count() -> None:
         return set(digest(stage, params)["code"])
 
     by_pairs = code("train", changed(train={"learner": "dpo"}))
-    assert f"{TRAIN}/dpo_trainer.py" in by_pairs and f"{TRAIN}/grpo_trainer.py" not in by_pairs
+    assert f"{TRAIN}/dpo.py" in by_pairs and f"{TRAIN}/grpo_trainer.py" not in by_pairs
     assert f"{TRAIN}/grpo_trainer.py" in code("train", PARAMS)
     asking = code("explore", changed(explore={"explorer": "endpoint"}))
     assert {"coevolve/stages/explore/endpoint_explorer.py", "coevolve/endpoint/client.py"} <= asking

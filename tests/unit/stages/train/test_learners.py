@@ -12,8 +12,9 @@ from coevolve.core.io import read_jsonl_objects
 from coevolve.core.trajectories import read_trajectories
 from coevolve.stages.code.digest import digest
 from coevolve.stages.schema import Params, parse, plain, sections, value
+from coevolve.stages.train.config import config_of
 from coevolve.stages.train.learner import Settings
-from coevolve.stages.train.learners import LEARNERS, config_of
+from coevolve.stages.train.learners import LEARNERS
 from coevolve.stages.train.stage import summary
 from tests.unit.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, job, outputs
 
@@ -130,7 +131,7 @@ def test_learners_code_and_its_imports_decide_whether_training_reruns(install: I
     pairs = digest("pairs", made(train={"learner": "mine"}))
     assert "theirs.py" not in pairs["code"] and pairs["params"]["by_pairs"] is True, "pairs depend on that alone"
     assert {"theirs.py", "coevolve/stages/train/reference_tokens.py"} <= set(found["mine"])
-    assert not set(found["mine"]) & {"coevolve/stages/train/grpo.py", "coevolve/stages/train/dpo_trainer.py"}
+    assert not set(found["mine"]) & {"coevolve/stages/train/grpo.py", "coevolve/stages/train/dpo.py"}
     assert not any("theirs.py" in found[name] for name in LEARNERS.built_in)
     install(MODULE.replace("copytree", "move"))
     assert digest("train", made(train={"learner": "mine"}))["code"]["theirs.py"] != found["mine"]["theirs.py"]
