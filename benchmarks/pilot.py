@@ -82,7 +82,7 @@ def train(params: Any, name: str, steps: int, scale: str) -> None:
     """Train policies/0 for ``steps`` steps; pilot/NAME/steps.jsonl gets the figures of each."""
     import torch
 
-    from coevolve.stages.train import grpo_trainer
+    from coevolve.stages.train import grpo
     from coevolve.stages.train.learner import Job, Settings
 
     environment, folder = make(params.environment), FOLDER / name
@@ -92,8 +92,8 @@ def train(params: Any, name: str, steps: int, scale: str) -> None:
         params.policy, params.launch, params.learner,
     )  # fmt: skip
     seconds: Counter[str] = Counter()
-    trainer = grpo_trainer._LoopTrainer
-    grpo_trainer.rollout = timed(grpo_trainer.rollout, lambda *_: "rollout", seconds)
+    trainer = grpo._LoopTrainer
+    grpo.rollout = timed(grpo.rollout, lambda *_: "rollout", seconds)
     trainer._scored = timed(
         trainer._scored, lambda *_: "policy pass" if torch.is_grad_enabled() else "KL pass", seconds
     )
@@ -101,7 +101,7 @@ def train(params: Any, name: str, steps: int, scale: str) -> None:
         trainer._generate_and_score_completions, lambda *_: "before", seconds
     )
     trainer.training_step = timed(trainer.training_step, lambda *_: "training step", seconds)
-    grpo_trainer.GRPOConfig = partial(grpo_trainer.GRPOConfig, scale_rewards=scale)
+    grpo.GRPOConfig = partial(grpo.GRPOConfig, scale_rewards=scale)
 
     def log(step: int, figures: dict[str, float]) -> None:
         spent = {"backward": seconds["training step"] - seconds["before"] - seconds["policy pass"], **seconds}
@@ -114,7 +114,7 @@ def train(params: Any, name: str, steps: int, scale: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     start = Path("policies/0")
     files = (folder / "policy", folder / "trajectories.parquet", folder / "metrics.jsonl", folder / "scratch")
-    grpo_trainer.train(settings, environment, Job(0, params.seed, start, tasks, *files, start), log)
+    grpo.learn(settings, environment, Job(0, params.seed, start, tasks, *files, start), log)
 
 
 def show() -> None:

@@ -29,7 +29,7 @@ from coevolve.core.arithmetic import pin
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Observation, Score, Task
 from coevolve.stages.schema import load
-from coevolve.stages.train import grpo_trainer
+from coevolve.stages.train import grpo
 from coevolve.stages.train.learner import Job, Settings
 from coevolve_environments.miniworld.miniworld_environment import Miniworld
 from coevolve_environments.miniworld.session import MiniworldSession
@@ -190,12 +190,12 @@ def measure(case: Case, steps: int, reply: int, vllm: bool, folder: Path) -> Mea
     cuda = torch.cuda.is_available()
     if cuda:
         torch.cuda.reset_peak_memory_stats()
-    original = grpo_trainer.rollout
-    grpo_trainer.rollout = timed(original, played)
+    original = grpo.rollout
+    grpo.rollout = timed(original, played)
     try:
-        grpo_trainer.train(settings(case, steps, reply, vllm), world, job, lambda *_: ends.append(time.perf_counter()))
+        grpo.learn(settings(case, steps, reply, vllm), world, job, lambda *_: ends.append(time.perf_counter()))
     finally:
-        grpo_trainer.rollout = original
+        grpo.rollout = original
     seconds, sampled, read = (sum(values) for values in zip(*played[1:], strict=True))
     training = ends[-1] - ends[0] - seconds
     rate, bandwidth = next(

@@ -10,7 +10,7 @@ from tests.project import Project
 from tests.smoke.test_repro import LOOP, ran
 
 PLAYING = {"warm", "generator", "evaluate_base", *LOOP} - {"signals"}
-GRPO = "src/coevolve/stages/train/grpo_trainer.py"
+GRPO = "src/coevolve/stages/train/grpo.py"
 DPO = "src/coevolve/stages/train/dpo.py"
 SIGNALS = "src/coevolve/stages/signals/config.py"
 TRAIN = "src/coevolve/stages/train/config.py"

@@ -21,7 +21,7 @@ from coevolve.stages.train.learner import Job, Log, NothingToLearn, Shared, anch
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Example, Tokens, offered, tokens
 from coevolve.stages.train.saving import Keeper, Steps, finish, resumed
-from coevolve.stages.train.shared_prefix import prepare_passes, share_prefixes, shares
+from coevolve.stages.train.shared_prefix import prepare_passes
 from coevolve.stages.train.trl_arguments import ROWS, adapters, common, load_parent, weights_dtype
 
 PASSES = 4  # of a step, divided by length to save padding, unless train.micro_batch is set
@@ -97,12 +97,10 @@ def trained(
     seed = derive_seed(job.seed, "train", job.iteration) % 2**31
     shared = common(config, acting, settings.launch, job.scratch, seed, method.rate, batch.size, batch.name)
     model, tokenizer = load_parent(job.parent, config, acting, method.anchored)
-    prepare_passes(model, config, settings.launch)
     anchored = {}
     if method.anchored and not config.lora.enabled:  # with adapters, the model without them is the anchor
         anchored["ref_model"] = load(anchor(settings, job), acting.threads, weights_dtype(config, acting))[0]
-        if shares(config, settings.launch):
-            share_prefixes(anchored["ref_model"])
+    sharing = prepare_passes(model, anchored.get("ref_model"), config, settings.launch)
     trainer = method.trainer(
         model=model,
         args=method.arguments(
@@ -116,7 +114,7 @@ def trained(
         **anchored,
     )
     trainer.remove_callback(PrinterCallback)
-    trainer.prepared = shares(config, settings.launch)  # for EpisodeSFT
+    trainer.prepared = sharing  # for EpisodeSFT
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     return trainer, tokenizer
 

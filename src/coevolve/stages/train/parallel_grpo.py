@@ -1,11 +1,13 @@
-"""Run GRPO's forward and backward passes over the parts of a batch in one process or several, with the same bytes either way.
+"""A trick for speed: GRPO's forward and backward passes over the parts of a batch, shared by processes, with the same bytes for
+any number of them.
 
-A part holds rows of similar lengths. Each part has its own graph, and gradients are added in the order of the parts. So no bit
-depends on the process that computed a part.
+A part holds rows of similar lengths: otherwise half of a batch would be padding. Each part has its own graph, and gradients are
+added in the order of the parts. So no bit depends on the process that computed a part.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +16,17 @@ import numpy as np
 import torch
 from trl.trainer.utils import add_fused_lm_head
 
+from coevolve.core.launch import wanted
+from coevolve.core.workers import local
 from coevolve.policies.policy import Replicas
 from coevolve.policies.transformers_policy import TransformersPolicy, load
-from coevolve.stages.train.learner import doubts
-from coevolve.stages.train.shared_prefix import share_prefixes
+from coevolve.stages.train.learner import Job, Shared, anchor, doubts
+from coevolve.stages.train.shared_prefix import levels_of, present, share_prefixes, shares
+from coevolve.stages.train.trl_arguments import weights_dtype
 
 Arrays = list[np.ndarray[Any, Any]]
 Call = Callable[..., Any]  # takes the name of a method and its arguments
+Scores = tuple[Any, Any, Any]  # log-probabilities and entropies (rows × scored), and the auxiliary loss of experts
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,50 @@ class RowPart:
     scored: int
     seed: int
     shares: bool
+
+
+class Parts:
+    """A batch of token ``ids`` and their ``mask`` (rows × columns) in ``count`` parts. The last ``scored`` columns are scored.
+
+    ``sharing`` says whether rows may share prefixes; they do where it is worth it.
+    """
+
+    def __init__(self, ids: Any, mask: Any, scored: int, count: int, seed: int, sharing: bool) -> None:
+        start = ids.shape[1] - scored
+        before, after = mask[:, :start].sum(1), mask[:, start:].sum(1)
+        prompts = present(ids[:, :start], mask[:, :start]) if sharing else []
+        worth = bool(prompts) and len(levels_of(prompts)) > 1
+        self._order = _order(before + after, prompts if worth else None)
+        self._scored = scored
+        self.parts: list[RowPart] = []
+        for rows in self._order.chunk(count):
+            first, last = start - int(before[rows].max()), int(after[rows].max())
+            end = start + last
+            self.parts.append(RowPart(ids[rows, first:end], mask[rows, first:end], last, seed, worth))
+
+    def joined(self, scores: Sequence[Scores]) -> Scores:
+        """The scores of the batch (rows × ``scored``, zero after the end of a part) from those of its parts."""
+        logps, entropies, auxiliary = zip(*scores, strict=True)
+        loss = None if auxiliary[0] is None else torch.stack(auxiliary).mean()
+        return self._joined(logps), self._joined(entropies), loss
+
+    def _joined(self, values: Sequence[Any]) -> Any:
+        if values[0] is None:
+            return None
+        padded = [torch.nn.functional.pad(part, (0, self._scored - part.shape[1])) for part in values]
+        return torch.cat(padded)[torch.argsort(self._order)]
+
+
+def _order(lengths: torch.Tensor, prompts: Sequence[Sequence[int]] | None) -> torch.Tensor:
+    """Rows by length. If they share ``prompts``, attempts at one task stay together, and tasks are in order of length."""
+    by_length = torch.argsort(lengths, stable=True)
+    if prompts is None:
+        return by_length
+    tasks: dict[tuple[int, ...], list[int]] = {}
+    for row in by_length.tolist():
+        tasks.setdefault(tuple(prompts[row]), []).append(row)
+    longest = sorted(tasks.values(), key=lambda rows: int(lengths[rows[-1]]))
+    return torch.tensor([row for rows in longest for row in rows], device=lengths.device)
 
 
 class TrainingReplica(TransformersPolicy):
@@ -81,22 +131,23 @@ class TrainingReplica(TransformersPolicy):
 def _forward(model: Any, part: RowPart) -> tuple[torch.Tensor, torch.Tensor | None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(part.seed)
-        output = scored_pass(model, part.ids, part.mask, part.scored, part.shares)
-    entropies = getattr(output, "entropy", None)
-    return output.log_probs[:, -part.scored :], None if entropies is None else entropies[:, -part.scored :]
+        return scored_pass(model, part)
 
 
-def scored_pass(model: Any, ids: torch.Tensor, mask: torch.Tensor, scored: int, shares: bool) -> Any:
-    """Log-probabilities and entropies of the last ``scored`` columns, as TRL's ``_get_per_token_logps_and_entropies`` has
-    them, by the head that TRL has put on ``model``.
+def scored_pass(model: Any, part: RowPart) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Log-probabilities and entropies (rows × scored), as TRL's ``_get_per_token_logps_and_entropies`` has them, by the head
+    that TRL has put on ``model``.
 
     If rows share prefixes, the head sees the scored columns alone. On a CPU, TRL projects the prompt to the vocabulary too.
     """
-    labels = ids.masked_fill(mask == 0, -100)
+    scored = part.scored
+    labels = part.ids.masked_fill(part.mask == 0, -100)
     labels[:, :-scored] = -100
-    keep = {"keep": scored + 1} if shares else {}
-    labels = labels[:, -scored - 1 :] if shares else labels
-    return model(input_ids=ids, attention_mask=mask, labels=labels, fused_lm_head=True, **keep)
+    keep = {"keep": scored + 1} if part.shares else {}
+    labels = labels[:, -scored - 1 :] if part.shares else labels
+    output = model(input_ids=part.ids, attention_mask=part.mask, labels=labels, fused_lm_head=True, **keep)
+    entropies = getattr(output, "entropy", None)
+    return output.log_probs[:, -scored:], None if entropies is None else entropies[:, -scored:]
 
 
 def make_learner(
@@ -121,32 +172,39 @@ def make_learner(
 
 
 class Team:
-    """The replicas that share the parts of a batch: those of ``replicas``, or else only ``local``, in this process."""
+    """The processes that share the parts of a batch: those of ``replicas``, or else this process alone."""
 
-    def __init__(self, local: TrainingReplica, replicas: Replicas | None) -> None:
-        calls: list[Call] = [lambda method, *arguments: getattr(local, method)(*arguments)]
-        self._calls = [replica.call for replica in replicas.members] if replicas else calls
-        self._pool = ThreadPoolExecutor(len(self._calls), thread_name_prefix="passes")
+    def __init__(self, replicas: Replicas | None) -> None:
+        self._replicas = replicas
+        self._calls: list[Call] = [replica.call for replica in replicas.members] if replicas else []
+        self._pool = ThreadPoolExecutor(max(len(self._calls), 1), thread_name_prefix="passes")
         self._count = 0
+
+    def lead(self, own: TrainingReplica) -> TrainingReplica | Replicas:
+        """Train ``own``, this process's replica. Returns the policy that plays: the other processes if there are any."""
+        self._parameters = list(own.model.parameters())
+        if self._replicas:
+            return self._replicas
+        self._calls = [lambda method, *arguments: getattr(own, method)(*arguments)]
+        return own
 
     def doubts(self) -> set[str]:
         """Why passes stopped sharing prefixes, in any process."""
         return {doubt for found in self._run([("doubts",)] * len(self._calls)) for doubt in found}
 
-    def send_weights(self, parameters: Iterable[torch.Tensor]) -> None:
-        """Load the values of ``parameters`` in every process."""
-        weights = [parameter.detach().numpy() for parameter in parameters]
-        self._run([("load", weights)] * len(self._calls))
+    def send_weights(self) -> None:
+        """Load the weights in training in every other process."""
+        if self._replicas:
+            weights = [parameter.detach().numpy() for parameter in self._parameters]
+            self._run([("load", weights)] * len(self._calls))
 
-    def log_probabilities(
-        self, parts: Sequence[RowPart], parameters: Sequence[torch.nn.Parameter], anchor: bool
-    ) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
-        """Log-probabilities and entropies of each part; the model's are differentiable while autograd is on."""
+    def scores(self, parts: Sequence[RowPart], anchor: bool) -> list[Scores]:
+        """The scores of each part, by the anchor or by the model, whose are differentiable while autograd is on."""
         if anchor or not torch.is_grad_enabled():
-            return self.forward(parts, anchor, 0)
+            return [(*pair, None) for pair in self.forward(parts, anchor, 0)]
         self._count += 1
-        outputs = _Passes.apply(self, self._count, parts, *parameters)
-        return list(zip(outputs[: len(parts)], outputs[len(parts) :], strict=True))
+        outputs = _Passes.apply(self, self._count, parts, *self._parameters)
+        return [(*pair, None) for pair in zip(outputs[: len(parts)], outputs[len(parts) :], strict=True)]
 
     def forward(self, parts: Sequence[RowPart], anchor: bool, call: int) -> list[tuple[Any, Any]]:
         pairs = self._run_parts("forward", parts, _sizes(parts), anchor, call)
@@ -175,6 +233,28 @@ class Team:
         if len(requests) == 1:
             return [self._calls[0](*requests[0])]
         return list(self._pool.map(lambda call, request: call(*request), self._calls, requests))
+
+
+@contextmanager
+def team(settings: Shared, job: Job, anchored: bool) -> Iterator[Team | None]:
+    """The processes of this machine that share the episodes and the passes of a step; None where they cannot.
+
+    They can on a CPU, if training changes all weights. ``anchored`` says whether the loss has an anchor.
+    """
+    config, acting = settings.train, settings.policy
+    whole = not config.lora.enabled and not config.gradient_checkpointing and config.vllm.mode == "off"
+    if not whole or torch.cuda.is_available() or wanted(settings.launch):
+        yield None
+        return
+    anchor_path, sharing = anchor(settings, job) if anchored else None, shares(config, settings.launch)
+    dtype = weights_dtype(config, acting)
+    arguments = (job.parent, acting.threads, config.temperature, acting.template, dtype, anchor_path, sharing)
+    processes = local()
+    replicas = Replicas(processes, make_learner, *arguments) if processes else None
+    with replicas or nullcontext():
+        made = Team(replicas)
+        yield made
+        doubts.extend(sorted(made.doubts().difference(doubts)))
 
 
 def shared(sizes: Sequence[int], count: int) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""Shared prefixes in training passes: tokens that several rows begin with are computed once, with gradients.
+"""A trick for speed: training passes compute tokens that several rows begin with once, with gradients.
 
 Most tokens of an agent's row are its prompt, the tools and the task, and rows of one pass share both. So a pass runs in up to
 three levels: the prefix that rows with the same tools share, the longer prefix that attempts at the same task share, and the
@@ -102,20 +102,23 @@ def shares(config: Optimizer, launch: Launch) -> bool:
     return config.share_prefixes and launch.sharding != "zero3" and not config.gradient_checkpointing
 
 
-def prepare_passes(model: Any, config: Optimizer, launch: Launch, on_request: bool = False) -> None:
-    """Let ``model`` share prefixes if the parameters ask for it and allow it: see `share_prefixes`.
+def prepare_passes(model: Any, anchor: Any, config: Optimizer, launch: Launch, on_request: bool = False) -> bool:
+    """Let ``model`` and its ``anchor``, if it has one, share prefixes if the parameters ask for it and allow it: see
+    `share_prefixes`. Returns whether they do.
 
     If training passes do not share prefixes although ``train.share_prefixes`` asks for it, print the reason.
     """
-    if shares(config, launch):
-        share_prefixes(model, on_request)
-    if not config.share_prefixes or not is_main():
-        return
-    if not shares(config, launch):
+    allowed = shares(config, launch)
+    for one in (model, anchor) if allowed else ():
+        if one is not None:
+            share_prefixes(one, on_request)
+    reason = unshareable(model)
+    if not allowed:
         key = "launch.sharding: zero3" if launch.sharding == "zero3" else "train.gradient_checkpointing"
-        print(f"training passes do not share prefixes: {key} does not allow it")
-    elif reason := unshareable(model):
+        reason = f"{key} does not allow it"
+    if config.share_prefixes and reason and is_main():
         print(f"training passes do not share prefixes: {reason}")
+    return allowed
 
 
 def _difference(model: Any, plain: Callable[..., Any], hidden: Any, ids: Any, mask: Any) -> str:

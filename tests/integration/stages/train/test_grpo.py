@@ -17,7 +17,7 @@ from coevolve.policies.pretrained import stored_dtype
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
 from coevolve.stages.train import grpo
-from coevolve.stages.train.grpo_trainer import _LoopTrainer
+from coevolve.stages.train.grpo import _LoopTrainer
 from coevolve.stages.train.learner import Log
 from coevolve.stages.train.saving import COMPLETE
 from coevolve_environments.miniworld.miniworld_environment import Miniworld
@@ -144,7 +144,9 @@ def test_canary_trl_calls_our_methods_as_expected() -> None:
     assert list(scored)[:5] == ["self", "model", "input_ids", "attention_mask", "logits_to_keep"]
     source = inspect.getsource(GRPOTrainer._generate)
     assert 'extra_fields.pop("env_mask"' in source
-    assert "shuffle_sequence_dict(generation_batch)" in inspect.getsource(GRPOTrainer._prepare_inputs)
+    prepares = inspect.getsource(GRPOTrainer._prepare_inputs)
+    assert "split_tensor_dict(generation_batch, self.args.steps_per_generation)" in prepares
+    assert "inputs = self._buffered_inputs[self._step % self.args.steps_per_generation]" in prepares
     assert {"steps_per_generation", "epsilon_high", "beta", "shuffle_dataset"} <= set(
         inspect.signature(GRPOConfig.__init__).parameters
     )

@@ -19,7 +19,7 @@ from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.pairs.stage import Made, make
 from coevolve.stages.train import dpo, sft, shared_prefix
 from coevolve.stages.train.config import Dpo
-from coevolve.stages.train.groups import row as sampled
+from coevolve.stages.train.grpo import row as sampled
 from coevolve.stages.train.learner import Job, Log
 from coevolve.stages.train.learners import LEARNERS
 from coevolve.stages.train.offline import Batch, scheduled, tokenized

@@ -10,7 +10,7 @@ import torch
 from coevolve.core.workers import Local
 from coevolve.policies.policy import Replicas
 from coevolve.stages.train import shared_prefix
-from coevolve.stages.train.grpo_trainer import train
+from coevolve.stages.train.grpo import learn
 from coevolve.stages.train.parallel_grpo import RowPart, Team, make_learner
 from coevolve.stages.train.shared_prefix import LEAST, WORTH
 from tests import POLICY
@@ -27,7 +27,7 @@ def test_grpo_learns_the_same_from_shared_prefixes(lora: bool, tmp_path: Path, m
     for name, config, least in (("plain", plain, LEAST), ("short", shared, LEAST), ("shared", shared, 8)):
         monkeypatch.setattr(shared_prefix, "LEAST", least)
         monkeypatch.setattr(shared_prefix, "WORTH", WORTH if least == LEAST else 0)
-        train(settings(config), WORLD, job(tmp_path / name))
+        learn(settings(config), WORLD, job(tmp_path / name))
         steps[name] = json.loads((tmp_path / name / "metrics.jsonl").read_text().splitlines()[0])
     policies = {name: outputs(tmp_path / name / "policy") for name in steps}
     assert policies["short"] == policies["plain"], "not worth it: the pass of TRL, to the last bit"
@@ -51,10 +51,12 @@ def test_shared_passes_give_the_same_bits_in_any_number_of_processes() -> None:
         learner = make_learner(*arguments)
         replicas = Replicas(Local(count), make_learner, *arguments) if count > 1 else None
         with replicas or nullcontext():
-            parameters = list(learner.model.parameters())
-            pairs = Team(learner, replicas).log_probabilities(parts, parameters, False)
-            torch.cat([logps.flatten() for logps, _ in pairs]).mean().backward()
-        results.append([logps.detach() for logps, _ in pairs] + [parameter.grad for parameter in parameters])
+            team = Team(replicas)
+            team.lead(learner)
+            scores = team.scores(parts, anchor=False)
+            torch.cat([logps.flatten() for logps, *_ in scores]).mean().backward()
+        gradients = [parameter.grad for parameter in learner.model.parameters()]
+        results.append([logps.detach() for logps, *_ in scores] + gradients)
     plain, alone, together = results
     assert all(map(torch.equal, alone, together))
     assert not all(map(torch.equal, alone, plain)), "sums in another order"

@@ -41,8 +41,8 @@ def test_only_modules_chosen_by_the_parameters_count() -> None:
         return set(digest(stage, params)["code"])
 
     by_pairs = code("train", changed(train={"learner": "dpo"}))
-    assert f"{TRAIN}/dpo.py" in by_pairs and f"{TRAIN}/grpo_trainer.py" not in by_pairs
-    assert f"{TRAIN}/grpo_trainer.py" in code("train", PARAMS)
+    assert f"{TRAIN}/dpo.py" in by_pairs and f"{TRAIN}/grpo.py" not in by_pairs
+    assert f"{TRAIN}/grpo.py" in code("train", PARAMS)
     asking = code("explore", changed(explore={"explorer": "endpoint"}))
     assert {"coevolve/stages/explore/endpoint_explorer.py", "coevolve/endpoint/client.py"} <= asking
     assert "coevolve/stages/explore/scripted_explorer.py" not in asking
