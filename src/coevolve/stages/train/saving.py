@@ -187,9 +187,14 @@ def save_adapter(trainer: Any, folder: Path) -> None:
 
 
 def _move_adapter(source: Path, folder: Path) -> None:
-    """Move the adapter in ``source`` to ``folder``, without the path of the weights that it adapts: it differs by machine."""
+    """Move the adapter in ``source`` to ``folder``, without what differs by machine and by process: the path of the weights
+    that it adapts, and the order in which peft, which keeps a set, writes the names of the adapted layers.
+    """
     config = read_json(source / "adapter_config.json")
-    write_json(folder / "adapter_config.json", {**config, "base_model_name_or_path": None})
+    layers = config["target_modules"]
+    ordered = sorted(layers) if isinstance(layers, list) else layers
+    written = {**config, "base_model_name_or_path": None, "target_modules": ordered}
+    write_json(folder / "adapter_config.json", written)
     os.replace(source / "adapter_model.safetensors", folder / "adapter_model.safetensors")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.io import read_json
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
@@ -146,6 +147,8 @@ def test_adapters_are_stored_separately_on_the_previous_ones(tmp_path: Path) -> 
     names = {"agent.json", "adapter-0/adapter_config.json", "adapter-0/adapter_model.safetensors"}
     assert set(outputs(tmp_path / "second")) == names
     assert str(tmp_path).encode() not in outputs(tmp_path / "second")["adapter-0/adapter_config.json"]
+    layers = read_json(tmp_path / "second/adapter-0/adapter_config.json")["target_modules"]
+    assert layers == sorted(layers), "peft's own order differs by process"
     (tmp_path / "third").mkdir()
     next_one = made(tmp_path / "third", replace(other, folder=tmp_path / "second")).evolved
     assert next_one
