@@ -23,15 +23,15 @@ from coevolve.core.seeding import rng_for
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import Knowledge, learn
-from coevolve.environments.lexicon import words_of
-from coevolve.environments.registry import opened
+from coevolve.environments.registry import make
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import Judge
-from coevolve.stages.verify.named_values import FUNCTION_WORDS
+from coevolve.words.lexicon import words_of
+from coevolve.words.named_values import FUNCTION_WORDS
 
 ORDINARY = [
     "banana",
@@ -232,7 +232,7 @@ def main() -> None:
     args = parser.parse_args()
     pin()
     for name in args.environments:
-        world = opened(name)
+        world = make(name)
         rules = args.words or ("language" if name in ("miniworld", "sql") else "values")
         tasks = sound(world, args.count)
         print(f"\n| {world.name}, `{rules}` | tasks | pass | pass, not checked | share |\n|---|---|---|---|---|")

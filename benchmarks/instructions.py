@@ -24,9 +24,7 @@ from coevolve.core.io import write_jsonl
 from coevolve.core.task import Task
 from coevolve.endpoint.spending import metered
 from coevolve.environments.environment import Environment, Phrasebook
-from coevolve.environments.manner import manner_of
-from coevolve.environments.phrase_generator import spaced
-from coevolve.environments.registry import opened, register
+from coevolve.environments.registry import make, register
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.explore.config import Explore
@@ -37,6 +35,8 @@ from coevolve.stages.synthesize.synthesizer import candidates_of
 from coevolve.stages.verify.judge import accepted, read_lines, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_counts
+from coevolve.words.learned_phrases import manner_of
+from coevolve.words.phrase_generator import spaced
 from coevolve_environments.miniworld.miniworld_environment import Miniworld
 
 EXPLORATIONS, CANDIDATES, SHOWN, SAMPLES, SEED = 300, 200, 20, 4, 57
@@ -49,7 +49,7 @@ def main() -> None:
     arguments = parser.parse_args()
     Miniworld.phrasebook = Phrasebook()
     for place in arguments.environments:
-        environment = opened(place)
+        environment = make(place)
         if ":" in place:
             register(type(environment))
         tasks = new_tasks(environment)

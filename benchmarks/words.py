@@ -38,9 +38,9 @@ from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.gates import WORDS
 from coevolve.stages.verify.judge import accepted, verify
 from coevolve.stages.verify.library import Library
-from coevolve.stages.verify.named_values import QUOTED
 from coevolve.stages.verify.pass_rates import pass_counts
-from coevolve.stages.verify.words import words_match
+from coevolve.words.named_values import QUOTED
+from coevolve.words.words_match import words_match
 
 PARAMS = load(Path(__file__).parent.parent / "params.yaml")
 KINDS = ("value", "tool", "entity", "order", "left out", "added")

@@ -43,7 +43,7 @@ from coevolve.environments.worker_main import end_with
 from coevolve.rollout import UNANSWERED
 from coevolve.stages.verify.gates import another
 from coevolve.stages.verify.library import solution_of, text_of
-from coevolve.stages.verify.words import words_match
+from coevolve.words.words_match import words_match
 
 LUCK = 0.05  # share of tasks that a player may solve by chance, if it makes calls or answers that could be right
 LUCKLESS = ("end_at_once", "echo_the_instruction")

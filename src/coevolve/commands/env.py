@@ -19,10 +19,10 @@ from coevolve.core.terminal import Printed, apart, plain
 from coevolve.environments import template
 from coevolve.environments.environment import quarantined
 from coevolve.environments.hosted import Hosted, cache
-from coevolve.environments.manner import manner_of
 from coevolve.environments.registry import make, maker, names
 from coevolve.environments.tool_schema import tool_schema
 from coevolve.environments.worker_process import SOURCE
+from coevolve.words.learned_phrases import manner_of
 
 CHECK = """
 Checks whether an environment keeps the contract and is fit for training. Among other questions:

@@ -13,8 +13,8 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 from coevolve.core.plugins import attempt
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.environments.lexicon import Meaning
 from coevolve.environments.sources import sources
+from coevolve.words.lexicon import Meaning
 
 # errors of the machine: no space, no quota, a broken disk, no more files to open
 MACHINE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE})
@@ -90,7 +90,7 @@ class Phrasebook:
     ``tool.field`` → ways to ask for it. ``sentences``: tool → what it does, for calls that no phrase describes.
     ``revealed``: the ``tool.argument`` pairs, besides identifiers, whose values users leave to lookups.
     ``english``: whether calls and values without a phrase may get English words. If not, no task is made for them.
-    Unless a book is ``complete``, the wording of the training tasks adds to it (see ``environments.manner``).
+    Unless a book is ``complete``, the wording of the training tasks adds to it (see ``words.learned_phrases``).
 
     Further slots: ``{argument.field}``, another field of the record in which an earlier call revealed the argument;
     ``{tool.argument}``, an argument of that earlier call. These say nothing but restrict the phrase: ``{argument="value"}`` to

@@ -14,7 +14,7 @@ from coevolve.core.task import CallOutcome, Task
 from coevolve.core.trajectories import Trajectory
 from coevolve.environments.chains import Played, replay, source_of
 from coevolve.environments.environment import Environment
-from coevolve.environments.manner import Argument, Manner, manner_of
+from coevolve.words.learned_phrases import Argument, Manner, manner_of
 
 REPLAYED = 400  # most tasks that ``learn`` replays
 

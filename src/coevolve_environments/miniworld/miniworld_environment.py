@@ -15,7 +15,7 @@ from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.chains import source_of
 from coevolve.environments.environment import CLOSERS, CONNECTIVES, OPENERS, Environment, Phrasebook
-from coevolve.environments.phrase_generator import Question, instruct
+from coevolve.words.phrase_generator import Question, instruct
 from coevolve_environments.miniworld.apps import COMPLETE, LOOKALIKES, MUTATING, SHIFTED_ARGUMENTS, SHIFTED_TOOLS, TOOLS
 from coevolve_environments.miniworld.expert import Intent, solve
 from coevolve_environments.miniworld.phrases import PHRASES

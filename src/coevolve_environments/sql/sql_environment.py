@@ -16,8 +16,8 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment
-from coevolve.environments.lexicon import Lexicon, Meaning, Senses
 from coevolve.environments.worker import WorkerEnvironment
+from coevolve.words.lexicon import Lexicon, Meaning, Senses
 from coevolve_environments.episode import PARTIAL, AdapterSession, tool
 from coevolve_environments.sql.databases import DOMAINS, FAMILIES, Family, ask, columns_of, questions, read, texts
 from coevolve_environments.sql.guarded_database import Database, Result, World

@@ -5,7 +5,7 @@ A phrase under several senses has one of them in a sentence. Under "" are phrase
 
 from collections.abc import Iterable, Sequence
 
-from coevolve.environments.lexicon import SILENT, Lexicon, value
+from coevolve.words.lexicon import SILENT, Lexicon, value
 
 HIGH, LOW = (
     "dearest, priciest, costliest, most expensive, most costly, highest, largest, biggest, greatest, most, maximum, max, latest,"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import sqlglot
 from sqlglot import exp
 
-from coevolve.environments.lexicon import Senses, number, value
+from coevolve.words.lexicon import Senses, number, value
 
 COMPARISONS = {"above": exp.GT, "from": exp.GTE, "below": exp.LT, "up to": exp.LTE}
 SUMMARIES = {

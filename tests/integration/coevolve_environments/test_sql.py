@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.environment import Environment, Session
-from coevolve.environments.lexicon import unfitting
 from coevolve.environments.worker_process import CallBroke
+from coevolve.words.lexicon import unfitting
 from coevolve_environments.sql.databases import DOMAINS, FAMILIES, build
 from coevolve_environments.sql.sql_environment import MAX_SHOWN, SIZES, SQL, GuardedSQL, overlap
 

@@ -18,12 +18,12 @@ from coevolve.environments.border import crossed
 from coevolve.environments.chains import is_identifier, observed, origin_of, replay, shown_in
 from coevolve.environments.environment import Environment, Session
 from coevolve.environments.knowledge import Knowledge, fruitless
-from coevolve.environments.manner import Argument, Manner, values_at
 from coevolve.environments.tool_schema import ToolSchema, to_try, tool_schema
 from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.explorer import Means, record
 from coevolve.stages.explore.guidance import draw_tools
 from coevolve.stages.explore.requests import Request
+from coevolve.words.learned_phrases import Argument, Manner, values_at
 
 GOALS, GOAL_WEIGHTS = (1, 2, 3), (0.5, 0.4, 0.1)  # numbers of goals in a chain, and their probabilities
 READ_LAST = 0.25  # share of chains that end in a lookup, so that some tasks ask for an answer

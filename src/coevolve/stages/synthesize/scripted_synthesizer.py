@@ -16,9 +16,9 @@ from coevolve.endpoint.spending import Meter
 from coevolve.environments.chains import ambiguous, observed, origin_of, precondition, replay, source_of
 from coevolve.environments.environment import Environment, Phrasebook, Session
 from coevolve.environments.knowledge import Knowledge, learn
-from coevolve.environments.manner import phrases_of
-from coevolve.environments.phrase_generator import Question, Undescribable, instruct, paths
 from coevolve.stages.synthesize.synthesizer import candidate
+from coevolve.words.learned_phrases import phrases_of
+from coevolve.words.phrase_generator import Question, Undescribable, instruct, paths
 
 VERSION = "scripted-1"  # version of the templates; part of a candidate's provenance
 INDUCED = "induced-1"  # the same for phrases from training tasks

@@ -13,9 +13,9 @@ from coevolve.core.records import Candidate, Exploration
 from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
-from coevolve.environments.manner import manner_of
 from coevolve.stages.synthesize.config import Synthesize
 from coevolve.stages.synthesize.synthesizers import SYNTHESIZERS
+from coevolve.words.learned_phrases import manner_of
 
 
 class Synthesizer(Protocol):

@@ -19,7 +19,7 @@ from coevolve.core.task import Task, ToolCall
 from coevolve.core.terminal import plain
 from coevolve.environments.chains import Played, leaves, precondition, replay, shown_in
 from coevolve.environments.environment import Environment, Session, blameless
-from coevolve.stages.verify.words import speaks_of, words_match
+from coevolve.words.words_match import speaks_of, words_match
 
 GATES = (
     "readable",
@@ -36,7 +36,7 @@ GATES = (
     "panel_overlap",
 )
 ENVIRONMENT_GATES = GATES[1:9]
-WORDS = ("none", "language", "values")  # rules of the gate words_match; see coevolve.stages.verify.words
+WORDS = ("none", "language", "values")  # rules of the gate words_match; see coevolve.words.words_match
 MAX_LINE = 1_000_000  # most characters of a candidate
 MAX_CALLS = 64  # most calls of a reference
 JOINERS = frozenset("\u200c\u200d")  # format characters that some scripts and emoji need

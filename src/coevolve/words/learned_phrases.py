@@ -25,8 +25,8 @@ from coevolve.core.task import CallOutcome, Task
 from coevolve.environments.chains import is_identifier, origin_of, precondition, replay
 from coevolve.environments.environment import CONNECTIVES as DEFAULT_CONNECTIVES
 from coevolve.environments.environment import Environment, Phrasebook, Session
-from coevolve.environments.lexicon import ENGLISH, LETTER, NUMERALS, STEM, UNSPACED, inflected, words_of
-from coevolve.environments.phrase_generator import SLOT, constant, fits, noun_of, paths, sentence_of, spaced, told_by
+from coevolve.words.lexicon import ENGLISH, LETTER, NUMERALS, STEM, UNSPACED, inflected, words_of
+from coevolve.words.phrase_generator import SLOT, constant, fits, noun_of, paths, sentence_of, spaced, told_by
 
 Argument = tuple[str, str]  # a tool and the path of an argument
 DICTATED = ("text", "content", "body", "message", "comment", "note", "reason")  # arguments that take a user's words

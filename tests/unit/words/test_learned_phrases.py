@@ -13,10 +13,10 @@ from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.chains import replay
 from coevolve.environments.environment import Environment, Phrasebook
 from coevolve.environments.knowledge import learn
-from coevolve.environments.manner import manner_of, phrases_of
 from coevolve.environments.methods import MethodEnvironment, Question
-from coevolve.environments.phrase_generator import Undescribable, instruct, instructions, sentence_of
 from coevolve.environments.registry import make
+from coevolve.words.learned_phrases import manner_of, phrases_of
+from coevolve.words.phrase_generator import Undescribable, instruct, instructions, sentence_of
 from tests.unit.environments.helpdesk import Helpdesk
 
 

@@ -7,7 +7,6 @@ import pytest
 from coevolve.core.records import Candidate
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.knowledge import learn
-from coevolve.environments.phrase_generator import spaced
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
@@ -15,6 +14,7 @@ from coevolve.stages.synthesize.config import Synthesize
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize, wording
 from coevolve.stages.verify.gates import environment_gates
+from coevolve.words.phrase_generator import spaced
 from tests.unit.environments.helpdesk import REASONS, SUBJECTS, Helpdesk
 from tests.unit.stages.train.small import PARAMS
 

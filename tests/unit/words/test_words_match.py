@@ -20,7 +20,7 @@ from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import unchecked, verify
 from coevolve.stages.verify.library import Library
-from coevolve.stages.verify.words import words_match
+from coevolve.words.words_match import words_match
 from tests.unit.environments.helpdesk import Helpdesk
 from tests.unit.stages.train.small import PARAMS, WORLD
 

@@ -7,8 +7,6 @@ import pytest
 from coevolve.core.records import Candidate, Gate
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.knowledge import learn
-from coevolve.environments.lexicon import words_of
-from coevolve.environments.manner import manner_of, phrases_of
 from coevolve.environments.methods import MethodEnvironment
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
@@ -17,6 +15,8 @@ from coevolve.stages.synthesize.config import Synthesize
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize, wording
 from coevolve.stages.verify.gates import environment_gates
+from coevolve.words.learned_phrases import manner_of, phrases_of
+from coevolve.words.lexicon import words_of
 from tests.unit.environments.lamps import LANGUAGES, Lamps
 from tests.unit.environments.parcels import NAMES, Parcels
 from tests.unit.stages.train.small import PARAMS

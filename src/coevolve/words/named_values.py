@@ -9,9 +9,9 @@ from typing import Any
 from coevolve.core.task import CallOutcome
 from coevolve.environments.chains import leaves, observed, shown_in, source_of
 from coevolve.environments.environment import Environment, Phrasebook
-from coevolve.environments.lexicon import ENGLISH, LETTER, NUMERALS, words_of
-from coevolve.environments.manner import manner_of, phrases_of
-from coevolve.environments.phrase_generator import ARTICLE, SLOT
+from coevolve.words.learned_phrases import manner_of, phrases_of
+from coevolve.words.lexicon import ENGLISH, LETTER, NUMERALS, words_of
+from coevolve.words.phrase_generator import ARTICLE, SLOT
 
 QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"")
 NUMBER = re.compile(rf"(?<!{LETTER})(?<![.-])(-?\d+(?:,\d{{3}}(?!\d))*(?:\.\d+)?)(%?)")

@@ -12,7 +12,7 @@ from tests.unit.stages.verify.test_corrupted_words import (  # noqa: F401
     test_unmentioned_change_fails_whatever_is_claimed,
 )
 from tests.unit.stages.verify.test_panel_overlap import REWORDED, judged, outcome
-from tests.unit.stages.verify.test_words import (  # noqa: F401
+from tests.unit.words.test_words_match import (  # noqa: F401
     made_in,
     reason,
     test_synthesized_instructions_pass,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.environments.lexicon import SILENT, Meaning, hear, number, unfitting, value
+from coevolve.words.lexicon import SILENT, Meaning, hear, number, unfitting, value
 
 LEXICON = {
     "please": [],

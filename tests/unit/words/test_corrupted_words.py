@@ -19,7 +19,7 @@ from coevolve.core.task import Task, ToolCall
 from coevolve.environments.registry import make
 from coevolve.stages.verify.judge import Judge
 from tests.unit.environments.helpdesk import Helpdesk
-from tests.unit.stages.verify.test_words import made_in
+from tests.unit.words.test_words_match import made_in
 
 Corruption = Callable[[str, random.Random], str]
 RANDOM = ("zzz", "banana", "qwvx", "violin", "umbrella")

@@ -30,10 +30,9 @@ from coevolve.environments.border import crossed
 from coevolve.environments.chains import Played, leaves, observed, precondition, replay, shown_in, source_of
 from coevolve.environments.environment import Environment, Phrasebook, Session
 from coevolve.environments.knowledge import fruitless
-from coevolve.environments.lexicon import NUMERALS, STEM, inflected, unfitting, words_of
-from coevolve.environments.manner import beside, manner_of, phrases_of
-from coevolve.environments.phrase_generator import SLOT, Question, Undescribable, instruct, instructions, spaced
-from coevolve.stages.verify.named_values import (
+from coevolve.words.learned_phrases import beside, manner_of, phrases_of
+from coevolve.words.lexicon import NUMERALS, STEM, inflected, unfitting, words_of
+from coevolve.words.named_values import (
     FUNCTION_WORDS,
     comparable,
     cut,
@@ -44,6 +43,7 @@ from coevolve.stages.verify.named_values import (
     unused,
     within,
 )
+from coevolve.words.phrase_generator import SLOT, Question, Undescribable, instruct, instructions, spaced
 
 NAME = "words_match"
 OPTIONAL = 3  # most calls that the words may omit in any combination
