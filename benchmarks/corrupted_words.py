@@ -18,6 +18,7 @@ from typing import Any
 from words import PARAMS, _other_value, paraphrased
 
 from coevolve.core.arithmetic import pin
+from coevolve.core.mentions import words_of
 from coevolve.core.records import Candidate, Verdict
 from coevolve.core.seeding import rng_for
 from coevolve.core.task import CallOutcome, Task, ToolCall
@@ -30,7 +31,6 @@ from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import Judge
-from coevolve.words.lexicon import words_of
 from coevolve.words.named_values import FUNCTION_WORDS
 
 ORDINARY = [

@@ -35,7 +35,7 @@ from coevolve.stages.synthesize.synthesizer import candidates_of
 from coevolve.stages.verify.judge import accepted, read_lines, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_counts
-from coevolve.words.learned_phrases import manner_of
+from coevolve.words.learned_phrases import learned_phrases
 from coevolve.words.phrase_generator import spaced
 from coevolve_environments.miniworld.miniworld_environment import Miniworld
 
@@ -57,8 +57,8 @@ def main() -> None:
         plain = sum(
             not any(re.search(rf"\b{name}\b", task.turns[0], re.IGNORECASE) for name in names) for task in tasks
         )
-        manner = manner_of(environment)
-        taught = f"{manner.tasks - len(manner.unread)} of {manner.tasks} training tasks taught words"
+        learned = learned_phrases(environment)
+        taught = f"{learned.tasks - len(learned.unread)} of {learned.tasks} training tasks taught words"
         print(f"## {environment.name}: {plain} of {len(tasks)} instructions hold no identifier; {taught}\n")
         if arguments.policy:
             print(pass_rates(environment, tasks, arguments.policy) + "\n")

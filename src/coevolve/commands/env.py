@@ -22,7 +22,7 @@ from coevolve.environments.hosted import Hosted, cache
 from coevolve.environments.registry import make, maker, names
 from coevolve.environments.tool_schema import tool_schema
 from coevolve.environments.worker_process import SOURCE
-from coevolve.words.learned_phrases import manner_of
+from coevolve.words.learned_phrases import learned_phrases
 
 CHECK = """
 Checks whether an environment keeps the contract and is fit for training. Among other questions:
@@ -136,8 +136,8 @@ def _new(args: argparse.Namespace) -> int:
 
 def _phrases(args: argparse.Namespace) -> int:
     environment = make(args.name)
-    manner = manner_of(environment)
-    book = manner.book
+    learned = learned_phrases(environment)
+    book = learned.book
     print("# Put this into the class of the environment, and import Phrasebook from coevolve.environments.environment.")
     print("phrasebook = Phrasebook(")
     for part in ("actions", "lookups", "fields", "questions", "sentences"):
@@ -147,7 +147,7 @@ def _phrases(args: argparse.Namespace) -> int:
         if phrases:
             print(f"    {part}=" + json.dumps(phrases, ensure_ascii=False, indent=4).replace("\n", "\n    ") + ",")
     print(")")
-    print(f"# {_line(manner.note(args.name).rpartition(';')[0])}")
+    print(f"# {_line(learned.note(args.name).rpartition(';')[0])}")
     return 0
 
 

@@ -22,6 +22,7 @@ from coevolve.environments.registry import make
 from coevolve.policies.config import PolicySection
 from coevolve.rollout import Limits
 from coevolve.stages.train.reference_tokens import failing
+from coevolve.words.understanding import KnowsMeanings, ParsesWords
 
 READS = ("open", "sqlite3.connect")  # audit events of Python by which an environment reads a file
 FOREIGN = {"__pycache__", "site-packages"}  # folders whose files belong to no environment
@@ -54,8 +55,7 @@ def main(place: str) -> None:
 
 def needed(environment: Environment) -> dict[str, Any]:
     """The values of params.yaml that fit ``environment``: rules for its words, and a panel."""
-    kind = type(environment)
-    known = environment.phrasebook.actions or (kind.reading, kind.meaning) != (Environment.reading, Environment.meaning)
+    known = environment.phrasebook.actions or isinstance(environment, ParsesWords | KnowsMeanings)
     values: dict[str, Any] = {"verify.words": "language" if known else "values"}
     if environment.panels and "validation" not in environment.panels:
         values["report.panel"] = environment.panels[0]

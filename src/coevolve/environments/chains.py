@@ -3,7 +3,7 @@
 import ast
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -97,6 +97,23 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
             yield from leaves(inner, key)
     else:
         yield key, value
+
+
+def paths(arguments: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The scalars and lists of scalars in the arguments of a call, each with its path, such as ``guest.name``.
+
+    Each identifier in a list has a path of its own, such as ``contact_ids.0``.
+    """
+    if isinstance(arguments, dict):
+        for key, value in arguments.items():
+            yield from paths(value, f"{name}.{key}" if name else str(key))
+    elif isinstance(arguments, list) and (
+        is_identifier(f"{name}.0") or any(isinstance(one, dict) for one in arguments)
+    ):
+        for number, value in enumerate(arguments):
+            yield from paths(value, f"{name}.{number}")
+    else:
+        yield name, arguments
 
 
 def data_of(text: str) -> Any:
@@ -227,6 +244,17 @@ def origin_of(key: str, value: Any, chain: Sequence[CallOutcome], before: int) -
             if distinct or not rivals:
                 return Origin(position, one.field, distinct, not rivals)
     return None
+
+
+def told_by(
+    path: str, value: Any, chain: Sequence[CallOutcome], position: int, revealed: Collection[str]
+) -> Origin | None:
+    """The origin of a value that users leave to a lookup: an identifier, or a value of a ``tool.argument`` in ``revealed``.
+
+    Other values of a call may coincide with what a lookup shows.
+    """
+    left = is_identifier(path) or f"{chain[position].name}.{path}" in revealed
+    return origin_of(path, value, chain, position) if left else None
 
 
 def ambiguous(chain: Sequence[CallOutcome]) -> bool:

@@ -14,7 +14,6 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.plugins import attempt
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.sources import sources
-from coevolve.words.lexicon import Meaning
 
 # errors of the machine: no space, no quota, a broken disk, no more files to open
 MACHINE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE})
@@ -194,17 +193,6 @@ class Environment(ABC):
     def reference(self, task: Task) -> list[list[ToolCall]]:
         """The calls, turn by turn, that solve ``task``: by default ``task.reference``."""
         return task.reference
-
-    def reading(self, task: Task) -> list[ToolCall] | None:
-        """The calls that the words of ``task`` ask for in its world, if the environment can parse the words; None by default.
-
-        Implementations must not use the reference: verification compares these calls with it.
-        """
-        return None
-
-    def meaning(self, task: Task) -> Meaning | None:
-        """The senses of words in the world of ``task``, and the senses of its reference. None by default: unknown."""
-        return None
 
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
         """The world in which an exploration around ``task`` starts: another world of its kind, or by default its own."""

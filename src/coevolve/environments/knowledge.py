@@ -14,7 +14,7 @@ from coevolve.core.task import CallOutcome, Task
 from coevolve.core.trajectories import Trajectory
 from coevolve.environments.chains import Played, replay, source_of
 from coevolve.environments.environment import Environment
-from coevolve.words.learned_phrases import Argument, Manner, manner_of
+from coevolve.environments.user_habits import Argument, UserHabits, habits_of
 
 REPLAYED = 400  # most tasks that ``learn`` replays
 
@@ -26,7 +26,7 @@ class Knowledge:
     ``values`` are arguments that were right, and ``sources`` the tools whose observations held them. ``uses`` counts the
     known tasks that use a tool. Tools in ``changing`` changed the state at least once, tools in ``reading`` never did.
     ``terminal`` is the tool that ends every known task, and ``answer`` its argument that takes a lookup's result. Both
-    are None in environments without such a tool. ``manner`` says how training tasks speak, unless a complete phrasebook does.
+    are None in environments without such a tool. ``habits`` are the users', unless the world or a complete phrasebook says how its tasks are.
     """
 
     values: dict[Argument, list[Any]] = field(default_factory=lambda: defaultdict(list))
@@ -36,11 +36,11 @@ class Knowledge:
     reading: set[str] = field(default_factory=set)
     terminal: str | None = None
     answer: str | None = None
-    manner: Manner | None = None
+    habits: UserHabits | None = None
 
     def asks_for(self, lookup: str) -> bool:
         """Whether users want the result of ``lookup`` for itself: known tasks ask for it, or none uses it."""
-        return self.manner is None or lookup in self.manner.asked or lookup not in self.uses
+        return self.habits is None or lookup in self.habits.asked or lookup not in self.uses
 
     def fitting(self, tool: str, key: str) -> list[Any]:
         """Values known for this argument, or else for arguments of the same name."""
@@ -64,7 +64,7 @@ def learn(environment: Environment, tasks: Sequence[Task], trajectories: Sequenc
     Tasks end in the terminal tool if every task of the environment does; a synthesized one may lack it by mistake.
     """
     spoken = environment.phrasebook.complete or environment.goals  # a world with goals says its tasks itself
-    knowledge = Knowledge(manner=None if spoken else manner_of(environment))
+    knowledge = Knowledge(habits=None if spoken else habits_of(environment))
     session = environment.open()
     last: Counter[str] = Counter()
     some = tasks[:REPLAYED]
@@ -88,7 +88,7 @@ def learn(environment: Environment, tasks: Sequence[Task], trajectories: Sequenc
     hopeless(causes, len(some), "references")
     knowledge.reading -= knowledge.changing
     # an agent may give an argument the value of another, so those that tasks show learn no value from it
-    shown = set(knowledge.values) if knowledge.manner else set()
+    shown = set(knowledge.values) if knowledge.habits else set()
     for trajectory in trajectories:
         calls = [call for call in trajectory.calls if call.ok and not fruitless(call.observation)]
         for position, call in enumerate(calls):

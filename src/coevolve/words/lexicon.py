@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from coevolve.core.similarity import seen
+from coevolve.core.mentions import NUMERALS
 
 Senses = frozenset[str]
 Lexicon = Mapping[str, Sequence[Senses]]
@@ -16,17 +16,8 @@ Lexicon = Mapping[str, Sequence[Senses]]
 _VALUES = ("number ", "value ")  # the beginnings of the senses of values
 SILENT = ""  # the sense of a phrase that may mean nothing
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
-NUMERALS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-# Thai, Lao, Myanmar, Khmer, kana, Chinese, Korean (whose words end in particles) and pictures: no blank separates their words
-UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2190-\u2bff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
-    "\U0001f000-\U0001faff\U00020000-\U0003ffff"
-)
-LETTER = rf"(?![{UNSPACED}])[\w\u0300-\u036f\u0590-\u065f\u0900-\u0dff]"  # of a word between blanks; also vowel signs
-WORD = re.compile(rf"[{UNSPACED}]|(?:{LETTER})+")
 _ENGLISH = "the of and with from that this my to what which please your then"
 ENGLISH = frozenset(_ENGLISH.split())  # frequent in English, and hardly a word of another language
-STEM = 4  # letters at the beginning that the forms of a word share
 _TOKEN = re.compile(r"\d{4}-\d\d-\d\d|-?\d+(?:[.,]\d+)*|[^\W\d_]+(?:-[^\W\d_]+)*")
 _GLUED = re.compile(r"n['’]t\b|['’](?:s|re|ve|d|ll|m)\b", re.IGNORECASE)
 
@@ -51,20 +42,6 @@ class Heard:
 
     phrases: Sequence[tuple[str, Senses]]
     unknown: Collection[str]
-
-
-def words_of(text: str) -> tuple[str, ...]:
-    """The words of ``text`` without case and accents. Each sign of a script without blanks is a word."""
-    return tuple(WORD.findall(seen(text)))
-
-
-def inflected(value: object, text: str) -> list[tuple[int, int]]:
-    """Where ``text`` has the words of ``value``, perhaps with other endings; empty if it lacks one, or one is too short."""
-    parts = words_of(str(value))
-    stems = [part[: max(min(STEM, len(part) - 1), STEM - 1)] for part in parts if len(part) >= STEM - 1]
-    words = list(WORD.finditer(text))
-    found = [[word.span() for word in words if seen(word[0]).startswith(stem)] for stem in stems]
-    return sorted(span for spans in found for span in spans) if len(stems) == len(parts) and all(found) else []
 
 
 def number(of: float) -> str:

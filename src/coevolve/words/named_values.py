@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
+from coevolve.core.mentions import LETTER, NUMERALS, words_of
 from coevolve.core.task import CallOutcome
 from coevolve.environments.chains import leaves, observed, shown_in, source_of
 from coevolve.environments.environment import Environment, Phrasebook
-from coevolve.words.learned_phrases import manner_of, phrases_of
-from coevolve.words.lexicon import ENGLISH, LETTER, NUMERALS, words_of
+from coevolve.words.learned_phrases import learned_phrases, phrases_of
+from coevolve.words.lexicon import ENGLISH
 from coevolve.words.phrase_generator import ARTICLE, SLOT
 
 QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"")
@@ -47,12 +48,12 @@ def unnamed(text: str, chain: Sequence[CallOutcome], asked: Sequence[CallOutcome
 
 def foreign(text: str, environment: Environment, chain: Sequence[CallOutcome]) -> Iterator[str]:
     """Words in a script that no training task uses, and English words where training tasks are not in English."""
-    manner = manner_of(environment)
-    scripts = {script for word in manner.words for script in _scripts(word)}
+    learned = learned_phrases(environment)
+    scripts = {script for word in learned.words for script in _scripts(word)}
     results = (value for call in chain for _, value in [*leaves(call.arguments), *observed(call.observation)])
-    known = {*manner.words, *words_of(" ".join(map(str, results)))}
+    known = {*learned.words, *words_of(" ".join(map(str, results)))}
     for word in words_of(text):
-        if word not in known and (not _scripts(word) <= scripts or (word in ENGLISH and not manner.book.english)):
+        if word not in known and (not _scripts(word) <= scripts or (word in ENGLISH and not learned.book.english)):
             yield f"says {cut(word)}, which is not in the language of the training tasks"
 
 

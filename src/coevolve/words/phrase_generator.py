@@ -9,14 +9,14 @@ every alternative makes the pattern.
 import json
 import random
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from coevolve.core.task import CallOutcome
-from coevolve.environments.chains import KEY, VALUE, Origin, is_identifier, observed, origin_of, source_of
+from coevolve.environments.chains import KEY, VALUE, Origin, is_identifier, observed, paths, source_of, told_by
 from coevolve.environments.environment import Phrasebook
 
 ASKING = (
@@ -138,23 +138,6 @@ def _chosen(templates: Sequence[str], described: Mapping[str, str], voice: _Voic
     return voice.one_of([fill(template, described, voice) for template in known])
 
 
-def paths(arguments: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The scalars and lists of scalars in the arguments of a call, each with its path, such as ``guest.name``.
-
-    Each identifier in a list has a path of its own, such as ``contact_ids.0``.
-    """
-    if isinstance(arguments, dict):
-        for key, value in arguments.items():
-            yield from paths(value, f"{name}.{key}" if name else str(key))
-    elif isinstance(arguments, list) and (
-        is_identifier(f"{name}.0") or any(isinstance(one, dict) for one in arguments)
-    ):
-        for number, value in enumerate(arguments):
-            yield from paths(value, f"{name}.{number}")
-    else:
-        yield name, arguments
-
-
 def _described(
     chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice, earlier: Sequence[int] = ()
 ) -> dict[str, str]:
@@ -181,7 +164,7 @@ def _slots(
     for path, value in paths(chain[position].arguments):
         slot = before + path
         found |= {slot: voice.value(_literal(value)), constant(slot, value): ""}
-        if origin := told_by(path, value, chain, position, book):
+        if origin := told_by(path, value, chain, position, book.revealed):
             name = chain[origin.position].name
             found |= {f"{slot}.{key}": voice.value(_literal(one)) for key, one in origin.distinct.items()}
             found |= {**_slots(chain, origin.position, book, voice, f"{name}."), name: ""}
@@ -193,23 +176,17 @@ def constant(slot: str, value: Any) -> str:
     return f"{slot}={json.dumps(value, ensure_ascii=False)}".translate({ord("{"): "(", ord("}"): ")"})
 
 
-def fits(template: str, chain: Sequence[CallOutcome], position: int, book: Phrasebook) -> bool:
+def fits(template: str, chain: Sequence[CallOutcome], position: int, revealed: Collection[str]) -> bool:
     """Whether the slots of ``template`` give every value of the call at ``position``, and nothing else."""
     slots = SLOT.findall(template)
-    return _given(frozenset(slots), chain, position, book) == set(slots)
-
-
-def told_by(path: str, value: Any, chain: Sequence[CallOutcome], position: int, book: Phrasebook) -> Origin | None:
-    """The origin of a value that users leave to a lookup. Other values of a call may coincide with what a lookup shows."""
-    left = is_identifier(path) or f"{chain[position].name}.{path}" in book.revealed
-    return origin_of(path, value, chain, position) if left else None
+    return _given(frozenset(slots), chain, position, revealed) == set(slots)
 
 
 def _given(
     slots: frozenset[str],
     chain: Sequence[CallOutcome],
     position: int,
-    book: Phrasebook,
+    revealed: Collection[str],
     before: str = "",
 ) -> set[str] | None:
     """The ``slots`` that give the values of a call; None if a value is missing."""
@@ -219,12 +196,12 @@ def _given(
         if direct := {slot, constant(slot, value)} & slots:
             used |= direct
             continue
-        origin = told_by(path, value, chain, position, book)
+        origin = told_by(path, value, chain, position, revealed)
         if origin is None:
             return None
         name = chain[origin.position].name
         beside = {f"{slot}.{key}" for key in origin.distinct} & slots
-        inner = _given(slots, chain, origin.position, book, f"{name}.")
+        inner = _given(slots, chain, origin.position, revealed, f"{name}.")
         marker = {name} & slots if inner == set() else set()
         if inner is None or not (origin.alone or beside) or not (beside or inner or marker):
             return None
@@ -243,7 +220,7 @@ def _argument(
 ) -> str:
     """The words for an argument: its value, or a description of the result that holds it."""
     noun = noun_of(key, chain[position].name)
-    origin = told_by(key, value, chain, position, book)
+    origin = told_by(key, value, chain, position, book.revealed)
     if _mentioned(chain, position, key, value, book, earlier):
         return voice.plain(f"that {noun}")
     if origin is None:
@@ -276,7 +253,7 @@ def _mentioned(
     """
     if book.complete or not book.english or not earlier or not is_identifier(key):
         return False
-    origin = told_by(key, value, chain, position, book)
+    origin = told_by(key, value, chain, position, book.revealed)
     taken = [
         one
         for row in earlier
@@ -349,7 +326,7 @@ def _literal(value: Any) -> str:
 def _fitting(templates: Sequence[str], chain: Sequence[CallOutcome], position: int, book: Phrasebook) -> list[str]:
     """The templates that give the values of the call at ``position``; in a complete book each slot is an argument."""
     if not book.complete:
-        return [one for one in templates if fits(one, chain, position, book)]
+        return [one for one in templates if fits(one, chain, position, book.revealed)]
     keys = chain[position].arguments
     return [one for one in templates if all(f"{{{key}}}" in one for key in keys) and one.count("{") == len(keys)]
 
@@ -362,7 +339,7 @@ def spaced(name: str) -> str:
 def _told(template: str, chain: Sequence[CallOutcome], position: int, book: Phrasebook) -> bool:
     """Whether phrases of users describe each value that ``template`` leaves to a lookup, so that none is made up."""
     for key, value in paths(chain[position].arguments):
-        origin = told_by(key, value, chain, position, book)
+        origin = told_by(key, value, chain, position, book.revealed)
         if origin is not None and f"{{{key}}}" in template:
             name = chain[origin.position].name
             phrases = [*book.lookups.get(name, ()), *book.fields.get(f"{name}.{origin.field}", ())]
@@ -385,7 +362,9 @@ def _action(
     if known or not book.english:
         return _chosen(known, described, voice)
     sentence = book.sentences.get(call.name, spaced(call.name))
-    literal = {key for key, value in paths(call.arguments) if told_by(key, value, chain, position, book) is None}
+    literal = {
+        key for key, value in paths(call.arguments) if told_by(key, value, chain, position, book.revealed) is None
+    }
     return _chosen([from_sentence(sentence, call, literal)], described, voice)
 
 
@@ -396,7 +375,7 @@ SOUGHT = ("text", "query", "term", "keyword", "words", "search")  # arguments th
 def _without_nouns(template: str, chain: Sequence[CallOutcome], position: int, book: Phrasebook) -> str:
     """``template`` without nouns before the slots of described arguments: a description begins with its noun."""
     for key, value in paths(chain[position].arguments):
-        if told_by(key, value, chain, position, book) is not None:
+        if told_by(key, value, chain, position, book.revealed) is not None:
             noun = re.escape(noun_of(key, chain[position].name))
             template = re.sub(rf"\b(?:(?:an?|the) )?(?:{noun} )?(?=\{{{re.escape(key)}\}})", "", template)
     return template

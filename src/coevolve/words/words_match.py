@@ -2,14 +2,14 @@
 
 If an instruction and its reference disagree but both are possible, the other gates cannot notice it. There are two rules:
 
-1. If the environment can parse the words (``Environment.reading``), the parsed calls must pass the checker. Otherwise words
+1. If the environment can parse the words (``ParsesWords``), the parsed calls must pass the checker. Otherwise words
    pass that the phrasebook, with the phrases of training tasks, says for the reference.
 2. Other words must name every value that only the user could give, name no value that no call uses, and ask for the tools of
    the reference and no other. They must not be a sentence for the reference in which words were added or replaced.
 
 By either rule, the words decide each value of a lookup: they name it, or no other value of that lookup works in this world.
 
-The second rule needs a phrasebook or a lexicon (``Environment.meaning``) of the environment, or ``values``. Words that it does
+The second rule needs a phrasebook or a lexicon (``KnowsMeanings``) of the environment, or ``values``. Words that it does
 not refuse pass with ``values``, if there is something to compare. Without ``values`` they are not checked.
 """
 
@@ -23,6 +23,7 @@ from itertools import chain as joined
 from itertools import combinations, product
 from typing import Any
 
+from coevolve.core.mentions import NUMERALS, STEM, inflected, words_of
 from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
@@ -30,8 +31,9 @@ from coevolve.environments.border import crossed
 from coevolve.environments.chains import Played, leaves, observed, precondition, replay, shown_in, source_of
 from coevolve.environments.environment import Environment, Phrasebook, Session
 from coevolve.environments.knowledge import fruitless
-from coevolve.words.learned_phrases import beside, manner_of, phrases_of
-from coevolve.words.lexicon import NUMERALS, STEM, inflected, unfitting, words_of
+from coevolve.environments.user_habits import beside
+from coevolve.words.learned_phrases import learned_phrases, phrases_of
+from coevolve.words.lexicon import unfitting
 from coevolve.words.named_values import (
     FUNCTION_WORDS,
     comparable,
@@ -44,6 +46,7 @@ from coevolve.words.named_values import (
     within,
 )
 from coevolve.words.phrase_generator import SLOT, Question, Undescribable, instruct, instructions, spaced
+from coevolve.words.understanding import KnowsMeanings, ParsesWords
 
 NAME = "words_match"
 OPTIONAL = 3  # most calls that the words may omit in any combination
@@ -62,12 +65,12 @@ def words_match(environment: Environment, session: Session, candidate: Candidate
     The words are those that the session said to the agent, whatever the file of the task says.
     """
     task, chain = replace(candidate.task, turns=played.said), played.chain
-    reading = environment.reading(task)
+    reading = environment.reading(task) if isinstance(environment, ParsesWords) else None
     if reading is not None:
         complaint = _played(session, task, reading)
         return Gate(NAME, not complaint, complaint)
     text, book = "\n".join(task.turns), phrases_of(environment)
-    meaning = environment.meaning(task)
+    meaning = environment.meaning(task) if isinstance(environment, KnowsMeanings) else None
     if not book.complete and (complaint := next(foreign(text, environment, chain), "")):
         return Gate(NAME, False, complaint)
     asks, questions = _asked(session, candidate, played)
@@ -88,7 +91,7 @@ def words_match(environment: Environment, session: Session, candidate: Candidate
     if not values and meaning is None and not environment.phrasebook.actions:
         why = f"{environment.name} has no phrasebook; `verify.words: values` compares names and numbers"
         return Gate(NAME, None, why)
-    usual = FUNCTION_WORDS if book.complete else FUNCTION_WORDS | manner_of(environment).joining
+    usual = FUNCTION_WORDS if book.complete else FUNCTION_WORDS | learned_phrases(environment).joining
     if sentence and (complaint := _corrupted(text, sentence, environment.phrasebook, chain, usual)):
         return Gate(NAME, False, complaint)
     understood = unfitting(text, meaning, values) if meaning is not None else None

@@ -4,6 +4,7 @@ from functools import cache
 
 import pytest
 
+from coevolve.core.mentions import words_of
 from coevolve.core.records import Candidate, Gate
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.knowledge import learn
@@ -15,8 +16,7 @@ from coevolve.stages.synthesize.config import Synthesize
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize, wording
 from coevolve.stages.verify.gates import environment_gates
-from coevolve.words.learned_phrases import manner_of, phrases_of
-from coevolve.words.lexicon import words_of
+from coevolve.words.learned_phrases import learned_phrases, phrases_of
 from tests.unit.environments.lamps import LANGUAGES, Lamps
 from tests.unit.environments.parcels import NAMES, Parcels
 from tests.unit.stages.train.small import PARAMS
@@ -63,7 +63,7 @@ def test_new_tasks_have_only_words_of_training_tasks(language: str) -> None:
 
 @pytest.mark.parametrize("language", JOINED)
 def test_all_tasks_teach_words_and_requests_are_joined(language: str) -> None:
-    assert not manner_of(lamps(language)).unread
+    assert not learned_phrases(lamps(language)).unread
     assert any(len(one.asks) == 2 for one in made(lamps(language)))
 
 
@@ -131,7 +131,7 @@ def test_every_new_task_says_whose_parcel_it_means() -> None:
     for one in made(parcels()):
         names = [call.arguments["name"] for call in one.task.calls if call.name == "find_parcels"]
         assert all(name in one.task.turns[0] for name in names), one.task.turns
-    assert all(name not in str(manner_of(parcels()).book) for name in NAMES)
+    assert all(name not in str(learned_phrases(parcels()).book) for name in NAMES)
 
 
 def test_call_that_undoes_another_is_said_with_it() -> None:
@@ -178,7 +178,7 @@ def test_names_are_found_beside_letters_of_a_script_without_blanks() -> None:
                     [ToolCall("refund", {"item": item, "amount": amount})],
                 )
 
-    assert manner_of(Shop()).book.actions["refund"] == ["给{item}退款{amount}元"]
+    assert learned_phrases(Shop()).book.actions["refund"] == ["给{item}退款{amount}元"]
 
 
 class Till:

@@ -15,7 +15,7 @@ from coevolve.environments.environment import Environment, Phrasebook
 from coevolve.environments.knowledge import learn
 from coevolve.environments.methods import MethodEnvironment, Question
 from coevolve.environments.registry import make
-from coevolve.words.learned_phrases import manner_of, phrases_of
+from coevolve.words.learned_phrases import learned_phrases, phrases_of
 from coevolve.words.phrase_generator import Undescribable, instruct, instructions, sentence_of
 from tests.unit.environments.helpdesk import Helpdesk
 
@@ -97,7 +97,7 @@ FIND = call("find_orders", customer="Bo Lund")
 
 
 def test_words_of_the_support_desk_become_phrases() -> None:
-    book = manner_of(Helpdesk()).book
+    book = learned_phrases(Helpdesk()).book
     assert book.actions["refund"] == ["refund {amount} euros to {search_customers.name}"]
     assert book.actions["set_status"] == ["set {ticket_id} to {status}"]
     assert book.actions["assign"] == ["give {ticket_id} to the {agent.value} team"]
@@ -108,8 +108,8 @@ def test_words_of_the_support_desk_become_phrases() -> None:
 @pytest.mark.parametrize("name", ["helpdesk", "bfcl_single"])
 def test_learned_phrases_describe_the_tasks_that_taught_them(name: str) -> None:
     environment = Helpdesk() if name == "helpdesk" else make(name)
-    manner = manner_of(environment)
-    unread = {words for words, _ in manner.unread}
+    learned = learned_phrases(environment)
+    unread = {words for words, _ in learned.unread}
     tasks = [task for task in environment.tasks("seed")[:60] if len(task.turns) == 1 and task.turns[0] not in unread]
     described = 0
     with closing(environment.open()) as session:
@@ -119,7 +119,7 @@ def test_learned_phrases_describe_the_tasks_that_taught_them(name: str) -> None:
             if played.ended or not chain:
                 continue
             asks = [row for row in range(len(chain)) if changed[row]] or [len(chain) - 1]
-            pattern = instructions(chain, asks, None, manner.book)
+            pattern = instructions(chain, asks, None, learned.book)
             described += pattern.fullmatch(task.turns[0]) is not None
     assert described >= 0.9 * len(tasks), f"{described} of {len(tasks)}"
 
@@ -152,9 +152,9 @@ def test_result_that_nothing_tells_apart_has_no_words() -> None:
 
 def test_number_that_no_call_takes_makes_a_task_unread() -> None:
     stray = ("cancel the 2 orders of Bo Lund", [FIND, call("cancel", order_id="o-1")])
-    manner = manner_of(orders(stray))
-    assert "cancel" not in manner.book.actions
-    assert manner.unread == [(stray[0], "it names 2, which no call takes")]
+    learned = learned_phrases(orders(stray))
+    assert "cancel" not in learned.book.actions
+    assert learned.unread == [(stray[0], "it names 2, which no call takes")]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_number_that_no_call_takes_makes_a_task_unread() -> None:
     [("cancel order o-1", True), ("storniere bitte die Bestellung o-1", False), ("bitte order o-1 canceln", False)],
 )
 def test_terse_commands_in_the_words_of_english_tools_are_english(words: str, english: bool) -> None:
-    assert manner_of(orders((words, [call("cancel", order_id="o-1")]))).book.english is english
+    assert learned_phrases(orders((words, [call("cancel", order_id="o-1")]))).book.english is english
 
 
 def test_second_mention_is_not_described_again() -> None:
@@ -197,18 +197,18 @@ def test_part_that_leaves_a_value_to_another_part_is_no_phrase() -> None:
     environment = orders(
         *((words, [FIND, pack, call("set_priority", order_id="o-1", priority=to)]) for words, to in asked)
     )
-    book = manner_of(environment).book
+    book = learned_phrases(environment).book
     assert book.actions["pack"] == ["pack {order_id} with {extras}"]
     assert "set_priority" not in book.actions
-    assert not manner_of(environment).unread
+    assert not learned_phrases(environment).unread
 
 
 def test_words_for_several_values_decide_none_of_them() -> None:
     to = [call("set_priority", order_id="o-1", priority=priority) for priority in ("high", "none")]
     same = orders(*(("please change order o-1", [one]) for one in to))
-    assert "set_priority" not in manner_of(same).book.actions
+    assert "set_priority" not in learned_phrases(same).book.actions
     told = orders(("please hurry order o-1", to[:1]), ("please delay order o-1", to[1:]))
-    assert len(manner_of(told).book.actions["set_priority"]) == 2
+    assert len(learned_phrases(told).book.actions["set_priority"]) == 2
 
 
 def test_names_keep_their_capitals_where_requests_are_joined() -> None:

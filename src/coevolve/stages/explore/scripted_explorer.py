@@ -19,11 +19,11 @@ from coevolve.environments.chains import is_identifier, observed, origin_of, rep
 from coevolve.environments.environment import Environment, Session
 from coevolve.environments.knowledge import Knowledge, fruitless
 from coevolve.environments.tool_schema import ToolSchema, to_try, tool_schema
+from coevolve.environments.user_habits import Argument, UserHabits, values_at
 from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.explorer import Means, record
 from coevolve.stages.explore.guidance import draw_tools
 from coevolve.stages.explore.requests import Request
-from coevolve.words.learned_phrases import Argument, Manner, values_at
 
 GOALS, GOAL_WEIGHTS = (1, 2, 3), (0.5, 0.4, 0.1)  # numbers of goals in a chain, and their probabilities
 READ_LAST = 0.25  # share of chains that end in a lookup, so that some tasks ask for an answer
@@ -144,9 +144,9 @@ class _Walk:
                 goals.append(goal)
         self._rng.shuffle(goals)
         reading = [name for name in self._schemas if name in self._knowledge.reading]
-        if manner := self._knowledge.manner:
-            reading = [name for name in reading if name in manner.asked]
-            alone = bool(reading) and self._rng.random() < manner.lookups
+        if habits := self._knowledge.habits:
+            reading = [name for name in reading if name in habits.asked]
+            alone = bool(reading) and self._rng.random() < habits.lookups
             return (
                 [self._rng.choice([name for name in request.focus if name in reading] or reading)] if alone else goals
             )
@@ -158,7 +158,7 @@ class _Walk:
         """Call ``tool``. After a refusal that names a remedy, apply the remedy and try again."""
         for _ in range(DRAWS):
             self._parts = PARTS
-            shapes = self._knowledge.manner.shapes.get(tool) if self._knowledge.manner else None
+            shapes = self._knowledge.habits.shapes.get(tool) if self._knowledge.habits else None
             self._shape = self._rng.choice(shapes) if shapes else None
             arguments = self._record(tool, self._schemas[tool].flat(rng=self._rng), hint, depth)
             if arguments is None or not self._with_texts(tool, arguments):
@@ -228,10 +228,10 @@ class _Walk:
             return hinted
         if "enum" in flat:
             return whole.fitting(flat["enum"], flat)
-        manner = self._knowledge.manner
-        if manner and (known := self._in_manner(manner, tool, key, flat, depth)) is not None:
+        habits = self._knowledge.habits
+        if habits and (known := self._as_users(habits, tool, key, flat, depth)) is not None:
             return known
-        sources = None if manner else self._knowledge.source(tool, key)
+        sources = None if habits else self._knowledge.source(tool, key)
         known_values = whole.fitting(self._knowledge.fitting(tool, key), flat)
         # an identifier is valid only in its own world; a user may know other values
         if sources and (is_identifier(key) or self._rng.random() < LOOKED_UP):
@@ -250,8 +250,8 @@ class _Walk:
             seen = {json.dumps(value) for call in self.chain for _, value in observed(call.observation)}
             return [value for value in known_values if json.dumps(value) not in seen] or known_values
         drawn = to_try(flat) or self._chain_values(key)
-        if not drawn and not empty and manner and flat.get("type") == "string":
-            drawn = list(manner.texts_for(key))
+        if not drawn and not empty and habits and flat.get("type") == "string":
+            drawn = list(habits.texts_for(key))
         if not drawn and flat.get("type") == "array":
             items = flat.get("prefixItems") or [flat.get("items", True)] * min(max(flat.get("minItems", 1), 1), PARTS)
             each = [self._values(tool, key, item, hint, depth) for item in items]
@@ -260,11 +260,13 @@ class _Walk:
             drawn = [self._record(tool, flat, hint, depth)]
         return whole.fitting(drawn, flat) or empty
 
-    def _in_manner(self, manner: Manner, tool: str, key: str, flat: Mapping[str, Any], depth: int) -> list[Any] | None:
-        """Values as training tasks name them: of a lookup that reveals them, or else of this world; None if none is known."""
+    def _as_users(
+        self, habits: UserHabits, tool: str, key: str, flat: Mapping[str, Any], depth: int
+    ) -> list[Any] | None:
+        """Values as users name them: of a lookup that reveals them, or else of this world; None if none is known."""
         whole = self._schemas[tool]
-        origins = manner.of(manner.origins, tool, key)
-        if origins and self._rng.random() >= manner.said(tool, key):
+        origins = habits.of(habits.origins, tool, key)
+        if origins and self._rng.random() >= habits.said(tool, key):
             lookup, field = self._rng.choices(list(origins), list(origins.values()))[0]
             made = any(call.name == lookup for call in self.chain)
             if not made and depth > 0 and self._left > 1 and lookup in self._schemas and lookup != tool:
@@ -275,7 +277,7 @@ class _Walk:
                     told_apart = [one for one in shown if origin_of(key, one, [call], 1) is not None]
                     return whole.fitting(told_apart, flat)
             return []
-        here = values_at(self._start.world, manner.of(manner.homes, tool, key))
+        here = values_at(self._start.world, habits.of(habits.homes, tool, key))
         known = whole.fitting(self._knowledge.values.get((tool, key), ()), flat)
         if 0 < len(known) < FEW and not any(isinstance(one, str | bool) for one in known):
             known += whole.fitting(to_try(flat), flat)  # a user may give any number
@@ -283,13 +285,13 @@ class _Walk:
 
     def _with_texts(self, tool: str, arguments: dict[str, Any]) -> bool:
         """Give texts of users to arguments that no task shows and that take any text. False if no text is known."""
-        manner, whole = self._knowledge.manner, self._schemas[tool]
-        parts = whole.flat()["properties"] if manner else {}
+        habits, whole = self._knowledge.habits, self._schemas[tool]
+        parts = whole.flat()["properties"] if habits else {}
         for key, value in arguments.items():
             part = whole.flat(parts[key]) if key in parts else {}
             shown = (tool, key) in self._knowledge.values or is_identifier(key) or to_try(part)
-            if manner and isinstance(value, str) and not shown and self._takes_any_text(tool, key, arguments):
-                texts = whole.fitting(manner.texts_for(key), part)
+            if habits and isinstance(value, str) and not shown and self._takes_any_text(tool, key, arguments):
+                texts = whole.fitting(habits.texts_for(key), part)
                 if not texts:
                     return False
                 arguments[key] = self._rng.choice(texts)

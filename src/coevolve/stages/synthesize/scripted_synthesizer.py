@@ -13,12 +13,12 @@ from coevolve.core.records import Candidate, Exploration
 from coevolve.core.seeding import rng_for
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.endpoint.spending import Meter
-from coevolve.environments.chains import ambiguous, observed, origin_of, precondition, replay, source_of
+from coevolve.environments.chains import ambiguous, observed, origin_of, paths, precondition, replay, source_of
 from coevolve.environments.environment import Environment, Phrasebook, Session
 from coevolve.environments.knowledge import Knowledge, learn
 from coevolve.stages.synthesize.synthesizer import candidate
 from coevolve.words.learned_phrases import phrases_of
-from coevolve.words.phrase_generator import Question, Undescribable, instruct, paths
+from coevolve.words.phrase_generator import Question, Undescribable, instruct
 
 VERSION = "scripted-1"  # version of the templates; part of a candidate's provenance
 INDUCED = "induced-1"  # the same for phrases from training tasks
@@ -30,7 +30,7 @@ class ScriptedSynthesizer:
 
     def __init__(self, environment: Environment, tasks: Sequence[Task], seed: int) -> None:
         self._knowledge = learn(environment, tasks)
-        self._book = phrases_of(environment) if self._knowledge.manner else environment.phrasebook
+        self._book = phrases_of(environment) if self._knowledge.habits else environment.phrasebook
         self._session = environment.open()
         self._seed = seed
         self._constructs = bool(environment.goals)
@@ -131,11 +131,11 @@ def _still(
     if len(after) < len(fewer) or not all(call.ok for call in after):
         return False
     where = {position: row for row, position in enumerate(kept)}
-    source = origin_of if knowledge.manner else source_of
+    source = origin_of if knowledge.habits else source_of
     for row, position in enumerate(fewer):
         for key, value in paths(after[row].arguments):
             had_source = source(key, value, before, where[position]) is not None
-            said = knowledge.manner and any(value == one for call in after[:row] for _, one in paths(call.arguments))
+            said = knowledge.habits and any(value == one for call in after[:row] for _, one in paths(call.arguments))
             if had_source and not said and source(key, value, after, row) is None:
                 return False
     return True
@@ -151,16 +151,15 @@ def _candidate(
 ) -> Candidate | None:
     played = replay(session, _start(exploration), [calls])
     chain, changed = played.chain, played.changed
-    if not knowledge.manner and ambiguous(chain):
+    if not knowledge.habits and ambiguous(chain):
         return None
-    manner = knowledge.manner
     asks = [
         position
         for position, call in enumerate(chain)
         if changed[position]
         # users say a call that only enables another, unless their own tasks leave such calls out
         and (
-            (manner is not None and call.name not in manner.enabling)
+            (knowledge.habits is not None and call.name not in knowledge.habits.enabling)
             or not precondition(session, _start(exploration), chain, position)
         )
     ]
@@ -185,7 +184,7 @@ def _candidate(
     positions = [[0, position] for position in asks] + (
         [[0, len(reference) - 1]] if question and knowledge.terminal else []
     )
-    version = INDUCED if knowledge.manner else VERSION
+    version = INDUCED if knowledge.habits else VERSION
     return candidate(exploration, [instruction], [reference], positions, names, version)
 
 

@@ -15,7 +15,7 @@ from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
 from coevolve.stages.synthesize.config import Synthesize
 from coevolve.stages.synthesize.synthesizers import SYNTHESIZERS
-from coevolve.words.learned_phrases import manner_of
+from coevolve.words.learned_phrases import learned_phrases
 
 
 class Synthesizer(Protocol):
@@ -58,15 +58,15 @@ def candidates_of(
 
 def few_teach(environment: Environment) -> bool:
     """Whether most training tasks teach no words, so that a person should write phrases."""
-    manner = manner_of(environment)
-    return 2 * len(manner.unread) > manner.tasks
+    learned = learned_phrases(environment)
+    return 2 * len(learned.unread) > learned.tasks
 
 
 def wording(environment: Environment, config: Synthesize) -> list[str]:
     """A line on where the scripted synthesizer has its words from, if the environment has to teach them."""
     if config.synthesizer != "scripted" or environment.phrasebook.complete or environment.goals:
         return []
-    return [manner_of(environment).note(environment.name)]
+    return [learned_phrases(environment).note(environment.name)]
 
 
 def synthesize(
