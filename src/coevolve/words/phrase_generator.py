@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from coevolve.core.task import CallOutcome
-from coevolve.environments.chains import KEY, VALUE, Origin, is_identifier, observed, paths, source_of, told_by
+from coevolve.environments.chains import KEY, VALUE, Origin, is_identifier, observed, origin_of, paths, told_by
 from coevolve.environments.environment import Phrasebook
 
 ASKING = (
@@ -142,17 +142,11 @@ def _described(
     chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice, earlier: Sequence[int] = ()
 ) -> dict[str, str]:
     """The words for each slot of a call. The instruction has already asked for the calls at ``earlier``."""
-    found = {} if book.complete else _slots(chain, position, book, voice)
+    found = _slots(chain, position, book, voice)
     for key, value in paths(chain[position].arguments):
-        if not book.complete:
-            del found[key]
-            with suppress(Undescribable):  # a phrase may do without this description
-                found[key] = _argument(chain, position, key, value, book, voice, earlier)
-            continue
-        source = source_of(key, value, chain, position)
-        found[key] = (
-            voice.value(_literal(value)) if source is None else _revealed(chain, source, key, value, book, voice)
-        )
+        del found[key]
+        with suppress(Undescribable):  # a phrase may do without this description
+            found[key] = _argument(chain, position, key, value, book, voice, earlier)
     return found
 
 
@@ -209,6 +203,17 @@ def _given(
     return used
 
 
+def _origin(key: str, value: Any, chain: Sequence[CallOutcome], position: int, book: Phrasebook) -> Origin | None:
+    """Where the lookup that an instruction describes instead of ``value`` revealed it; None if the instruction says the value.
+
+    By a complete book, every value is left to a lookup that shows no other of its kind.
+    """
+    if not book.complete:
+        return told_by(key, value, chain, position, book.revealed)
+    origin = origin_of(key, value, chain, position)
+    return origin if origin and (origin.alone or is_identifier(key)) else None
+
+
 def _argument(
     chain: Sequence[CallOutcome],
     position: int,
@@ -220,26 +225,29 @@ def _argument(
 ) -> str:
     """The words for an argument: its value, or a description of the result that holds it."""
     noun = noun_of(key, chain[position].name)
-    origin = told_by(key, value, chain, position, book.revealed)
+    origin = _origin(key, value, chain, position, book)
     if _mentioned(chain, position, key, value, book, earlier):
         return voice.plain(f"that {noun}")
     if origin is None:
+        literal = voice.value(_literal(value))
+        if book.complete:
+            return literal
         named = is_identifier(key) and book.english
         ways = book.lookups.get(key) or (f"{noun} {{{key}}}" if named else f"{{{key}}}",)
-        return _chosen(ways, {key: voice.value(_literal(value))}, voice)
+        return _chosen(ways, {key: literal}, voice)
     lookup = chain[origin.position]
     described = _described(chain, origin.position, book, voice)
     things = _fitting(book.lookups.get(lookup.name, ()), chain, origin.position, book)
     # the value stands for the thing that was found: `booking` for what `find_booking` finds
     is_thing = is_identifier(key) or origin.field in ("", "id", KEY, noun_of("id", lookup.name))
-    if is_thing and origin.alone and things:
+    if is_thing and (origin.alone or book.complete) and things:
         return _chosen(things, described, voice)
     known = _fitting(book.fields.get(f"{lookup.name}.{origin.field}", ()), chain, origin.position, book)
     if known or not book.english:
         return _chosen(known, described, voice)
     if is_thing:
-        return _chosen([_thing(noun, origin, lookup)], described, voice)
-    owners = things or [_thing(noun_of("id", lookup.name), origin, lookup)]
+        return _chosen(_things(noun, origin, lookup, book), described, voice)
+    owners = things or _things(noun_of("id", lookup.name), origin, lookup, book)
     return _chosen([f"the {spaced(origin.field)} of {one}" for one in owners], described, voice)
 
 
@@ -253,7 +261,7 @@ def _mentioned(
     """
     if book.complete or not book.english or not earlier or not is_identifier(key):
         return False
-    origin = told_by(key, value, chain, position, book.revealed)
+    origin = _origin(key, value, chain, position, book)
     taken = [
         one
         for row in earlier
@@ -261,6 +269,17 @@ def _mentioned(
         if is_identifier(path) and noun_of(path, chain[row].name) == noun_of(key, chain[position].name)
     ]
     return all(one == value for one in taken) if taken else origin is not None and origin.position in earlier
+
+
+def _things(noun: str, origin: Origin, lookup: CallOutcome, book: Phrasebook) -> list[str]:
+    """Templates for a value that ``lookup`` reveals and that no phrase describes."""
+    if not book.complete:
+        return [_thing(noun, origin, lookup)]
+    listed = ", ".join(f"{spaced(key)} {{{key}}}" for key, _ in paths(lookup.arguments))
+    name = spaced(lookup.name)
+    if not listed:
+        return [f"the one that {name} gives", f"what {name} returns"]
+    return [f"the one that {name} gives for {listed}", f"what {name} with {listed} returns"]
 
 
 def _thing(noun: str, origin: Origin, lookup: CallOutcome) -> str:
@@ -303,18 +322,6 @@ def noun_of(key: str, tool: str) -> str:
     return noun or spaced(tool).split()[-1]
 
 
-def _revealed(chain: Sequence[CallOutcome], source: int, key: str, value: Any, book: Phrasebook, voice: _Voice) -> str:
-    """The words for the result of the lookup at ``source``, or for its field that holds ``value``."""
-    fields = [name for name, found in observed(chain[source].observation) if found == value]
-    if is_identifier(key) or key in fields or fields[0] in ("", "id"):
-        return _lookup(chain, source, book, voice)
-    name = chain[source].name
-    templates = _fitting(book.fields.get(f"{name}.{fields[0]}", ()), chain, source, book)
-    if templates:
-        return _chosen(templates, _described(chain, source, book, voice), voice)
-    return f"{voice.plain(f'the {spaced(fields[0])} of ')}{_lookup(chain, source, book, voice)}"
-
-
 def _literal(value: Any) -> str:
     if isinstance(value, str):
         return value
@@ -324,11 +331,8 @@ def _literal(value: Any) -> str:
 
 
 def _fitting(templates: Sequence[str], chain: Sequence[CallOutcome], position: int, book: Phrasebook) -> list[str]:
-    """The templates that give the values of the call at ``position``; in a complete book each slot is an argument."""
-    if not book.complete:
-        return [one for one in templates if fits(one, chain, position, book.revealed)]
-    keys = chain[position].arguments
-    return [one for one in templates if all(f"{{{key}}}" in one for key in keys) and one.count("{") == len(keys)]
+    """The templates that give the values of the call at ``position``."""
+    return [one for one in templates if fits(one, chain, position, book.revealed)]
 
 
 def spaced(name: str) -> str:
@@ -339,7 +343,7 @@ def spaced(name: str) -> str:
 def _told(template: str, chain: Sequence[CallOutcome], position: int, book: Phrasebook) -> bool:
     """Whether phrases of users describe each value that ``template`` leaves to a lookup, so that none is made up."""
     for key, value in paths(chain[position].arguments):
-        origin = told_by(key, value, chain, position, book.revealed)
+        origin = _origin(key, value, chain, position, book)
         if origin is not None and f"{{{key}}}" in template:
             name = chain[origin.position].name
             phrases = [*book.lookups.get(name, ()), *book.fields.get(f"{name}.{origin.field}", ())]
@@ -362,9 +366,7 @@ def _action(
     if known or not book.english:
         return _chosen(known, described, voice)
     sentence = book.sentences.get(call.name, spaced(call.name))
-    literal = {
-        key for key, value in paths(call.arguments) if told_by(key, value, chain, position, book.revealed) is None
-    }
+    literal = {key for key, value in paths(call.arguments) if _origin(key, value, chain, position, book) is None}
     return _chosen([from_sentence(sentence, call, literal)], described, voice)
 
 
@@ -375,7 +377,7 @@ SOUGHT = ("text", "query", "term", "keyword", "words", "search")  # arguments th
 def _without_nouns(template: str, chain: Sequence[CallOutcome], position: int, book: Phrasebook) -> str:
     """``template`` without nouns before the slots of described arguments: a description begins with its noun."""
     for key, value in paths(chain[position].arguments):
-        if told_by(key, value, chain, position, book.revealed) is not None:
+        if _origin(key, value, chain, position, book) is not None:
             noun = re.escape(noun_of(key, chain[position].name))
             template = re.sub(rf"\b(?:(?:an?|the) )?(?:{noun} )?(?=\{{{re.escape(key)}\}})", "", template)
     return template
@@ -441,34 +443,15 @@ def sentence_of(name: str, description: str) -> str:
     return f"{verb[0].lower()}{verb[1:]} {rest}" if not verb.isupper() else first
 
 
-def _lookup(chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice) -> str:
-    described = _described(chain, position, book, voice)
-    name = chain[position].name
-    templates = _fitting(book.lookups.get(name, ()), chain, position, book)
-    if templates or not book.english:
-        return _chosen(templates, described, voice)
-    listed = ", ".join(f"{spaced(key)} {{{key}}}" for key in described)
-    named = (
-        [f"the one that {spaced(name)} gives for {listed}", f"what {spaced(name)} with {listed} returns"]
-        if described
-        else [f"the one that {spaced(name)} gives", f"what {spaced(name)} returns"]
-    )
-    return _chosen(named, described, voice)
-
-
 def _question(chain: Sequence[CallOutcome], question: Question, book: Phrasebook, voice: _Voice) -> str:
     call = chain[question.position]
     described = _described(chain, question.position, book, voice)
     known = _fitting(book.questions.get(f"{call.name}.{question.field}", ()), chain, question.position, book)
     if known or not book.english:
         return _chosen(known, described, voice)
-    if book.complete:
-        thing = _lookup(chain, question.position, book, voice)
-    else:
-        objects = _fitting(book.lookups.get(call.name, ()), chain, question.position, book)
-        origin = Origin(question.position, question.field, {}, True)
-        plain = _thing(noun_of("id", call.name), origin, call)
-        thing = _chosen(objects or [plain], described, voice)
+    phrases = _fitting(book.lookups.get(call.name, ()), chain, question.position, book)
+    origin = Origin(question.position, question.field, {}, True)
+    thing = _chosen(phrases or _things(noun_of("id", call.name), origin, call, book), described, voice)
     field = spaced(question.field)
     asked = [f"tell me the {field} of {{thing}}", f"what is the {field} of {{thing}}", f"find the {field} of {{thing}}"]
     return _chosen(asked, {"thing": thing}, voice)
