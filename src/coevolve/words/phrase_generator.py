@@ -340,18 +340,6 @@ def spaced(name: str) -> str:
     return words.lower() if " " in words else words
 
 
-def _told(template: str, chain: Sequence[CallOutcome], position: int, book: Phrasebook) -> bool:
-    """Whether phrases of users describe each value that ``template`` leaves to a lookup, so that none is made up."""
-    for key, value in paths(chain[position].arguments):
-        origin = _origin(key, value, chain, position, book)
-        if origin is not None and f"{{{key}}}" in template:
-            name = chain[origin.position].name
-            phrases = [*book.lookups.get(name, ()), *book.fields.get(f"{name}.{origin.field}", ())]
-            if not _fitting(phrases, chain, origin.position, book):
-                return False
-    return True
-
-
 def _action(
     chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice, earlier: Sequence[int]
 ) -> str:
@@ -360,9 +348,6 @@ def _action(
     known = _fitting(book.actions.get(call.name, ()), chain, position, book)
     again = [key for key, value in paths(call.arguments) if _mentioned(chain, position, key, value, book, earlier)]
     known = [one for one in known if all(f"{{{key}}}" in one for key in again)]  # a description would repeat itself
-    if known and not book.complete:
-        told = [one for one in known if _told(one, chain, position, book)]
-        known = [_without_nouns(one, chain, position, book) for one in told or known]
     if known or not book.english:
         return _chosen(known, described, voice)
     sentence = book.sentences.get(call.name, spaced(call.name))
@@ -372,15 +357,6 @@ def _action(
 
 NAMING = ("name", "title", "text", "subject", "label")  # fields that name their record
 SOUGHT = ("text", "query", "term", "keyword", "words", "search")  # arguments that hold words of what is sought
-
-
-def _without_nouns(template: str, chain: Sequence[CallOutcome], position: int, book: Phrasebook) -> str:
-    """``template`` without nouns before the slots of described arguments: a description begins with its noun."""
-    for key, value in paths(chain[position].arguments):
-        if _origin(key, value, chain, position, book) is not None:
-            noun = re.escape(noun_of(key, chain[position].name))
-            template = re.sub(rf"\b(?:(?:an?|the) )?(?:{noun} )?(?=\{{{re.escape(key)}\}})", "", template)
-    return template
 
 
 TEXTS = ("text", "content", "body", "message", "comment", "description")  # arguments that a user dictates

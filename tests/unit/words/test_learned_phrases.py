@@ -240,16 +240,6 @@ def test_lookup_whose_name_ends_with_no_noun_is_described_by_its_value() -> None
     assert "the bed of mint" in words
 
 
-def test_phrase_that_needs_no_made_up_description_is_preferred() -> None:
-    """Not "cancel order the order for Bo Lund"."""
-    environment = orders(
-        ("cancel order o-0", [call("cancel", order_id="o-0")]),
-        ("Bo Lund wants to cancel", [FIND, call("cancel", order_id="o-1")]),
-    )
-    chain, book = chain_of(environment, FIND, call("cancel", order_id="o-1")), phrases_of(environment)
-    assert {instruct(chain, [1], None, book, rng_for("words", n)) for n in range(9)} == {"Bo Lund wants to cancel"}
-
-
 class Ferry:
     """Its argument ``booking`` is an id by its values, and no word of its name says so."""
 
