@@ -291,22 +291,19 @@ def _thing(noun: str, origin: Origin, lookup: CallOutcome) -> str:
     )  # whether it finds such things, and not other things that hold them
     if things and (len(noun) < 3 or (finds and keys[0].endswith(("name", "title")))):  # `where_is` ends with no noun
         thing = things
-    elif things and finds and keys[0] in (noun, *SOUGHT):
+    elif things and finds and keys[0] == noun:
         thing = f"the {noun} {things}"
     else:
         thing = f"the {noun} for {_listed([f'{{{key}}}' for key in keys])}" if keys else f"the only {noun}"
     if origin.alone:
         return thing
-    told = [(name, one) for name, one in origin.distinct.items() if not is_identifier(name)]
-    beside = sorted(told, key=lambda item: not isinstance(item[1], str))
+    beside = [(name, one) for name, one in origin.distinct.items() if not is_identifier(name)]
     if not beside:
         raise Undescribable(f"no words tell one {noun} from the others")
     name, value = beside[0]
     if name == VALUE:
         return f"the {_literal(value)} {noun}"
     thing = thing if keys else f"the {noun}"
-    if name.endswith(NAMING):
-        return f'{thing} "{_literal(value)}"'
     return f"{thing} whose {spaced(name)} is {_literal(value)}"
 
 
@@ -355,10 +352,6 @@ def _action(
     return _chosen([from_sentence(sentence, call, literal)], described, voice)
 
 
-NAMING = ("name", "title", "text", "subject", "label")  # fields that name their record
-SOUGHT = ("text", "query", "term", "keyword", "words", "search")  # arguments that hold words of what is sought
-
-
 TEXTS = ("text", "content", "body", "message", "comment", "description")  # arguments that a user dictates
 SETTING = ("set", "change", "update", "mark", "move", "rename", "switch", "turn")
 
@@ -390,8 +383,6 @@ def from_sentence(sentence: str, call: CallOutcome, literal: Collection[str]) ->
             end = f" to {{{key}}}"
         elif not end and key.rsplit(".", 1)[-1] in TEXTS:
             end = f" saying {{{key}}}"
-        elif not end and re.search(rf"\b{re.escape(noun)}\b", sentence):
-            end = f": {{{key}}}"
         else:
             added["with"].append(f"{noun} {{{key}}}")
     parts = [f"{word} {_listed(things)}" for word, things in added.items() if things]
@@ -415,7 +406,6 @@ def sentence_of(name: str, description: str) -> str:
         if verb.endswith(ending) and not verb.endswith(("ss", "us", "is")):
             verb = verb.removesuffix(ending) + base
             break
-    verb = "tell me" if verb.lower() == "say" else verb
     return f"{verb[0].lower()}{verb[1:]} {rest}" if not verb.isupper() else first
 
 

@@ -300,7 +300,7 @@ def test_tool_that_no_task_uses_is_described_by_what_it_does(calls: list[ToolCal
     [
         ("add_note", "Adds a note to a ticket. Returns the id.", "add a note to a ticket"),
         ("search", "Searches `order_id` by words; at most ten.", "search order id by words"),
-        ("book", "Say who has a book, and return the loan.", "tell me who has a book"),
+        ("book", "Say who has a book, and return the loan.", "say who has a book"),
     ],
 )
 def test_description_of_a_tool_becomes_an_imperative(name: str, description: str, sentence: str) -> None:
