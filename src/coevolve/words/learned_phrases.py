@@ -22,7 +22,7 @@ from coevolve.core.task import CallOutcome, Task
 from coevolve.environments.chains import is_identifier, paths, told_by
 from coevolve.environments.environment import CONNECTIVES as DEFAULT_CONNECTIVES
 from coevolve.environments.environment import Environment, Phrasebook
-from coevolve.environments.user_habits import Argument, UserHabits, UserRequest, beside, fields_of, habits_of
+from coevolve.environments.user_habits import UserHabits, UserRequest, beside, fields_of, habits_of
 from coevolve.words.lexicon import ENGLISH
 from coevolve.words.phrase_generator import SLOT, constant, fits, noun_of, sentence_of, spaced
 
@@ -101,7 +101,6 @@ class _Reader:
             part: defaultdict(Counter) for part in ("actions", "lookups", "questions")
         }
         self._unread = dict(habits.unread)
-        self._described: dict[tuple[str, str], list[tuple[Argument, set[str]]]] = {}
 
     def _read(self, english: bool, joints: Sequence[str]) -> None:
         """Note the phrases of all tasks, those of single requests first: in other languages than English they suffice."""
@@ -174,10 +173,6 @@ class _Reader:
             if len(re.findall(r"\{[^{}]*\}", thing)) == len(inner):
                 phrase = thing.replace(f"{{{name}.", "{")
                 self._phrases["lookups"][name][phrase] += 1
-                self._described[name, phrase] = [
-                    ((name, key), {place for place, found in fields_of(task.world) if found == one})
-                    for key, one in paths(calls[origin.position].arguments)
-                ]
                 template = template[:start] + slot + template[end:]
         return template
 
@@ -193,9 +188,6 @@ class _Reader:
         )
         joints = CONNECTIVES if english else _joints(habits.requests, alone)
         self._read(english, joints)
-        for (tool, phrase), values in self._described.items():
-            if any(habits.homes[argument] and not places & set(habits.homes[argument]) for argument, places in values):
-                del self._phrases["lookups"][tool][phrase]  # it describes another kind of value than users mostly give
         found = {
             # the phrases of several tasks, most frequent first, or else all phrases; inflected values have one phrase each
             part: {
@@ -305,7 +297,7 @@ def _unknown(gap: str, known: frozenset[str]) -> list[str]:
 
 def _clauses(one: UserRequest, split: re.Pattern[str]) -> list[str]:
     """The part of the text for each request, in order; empty if the parts cannot be told apart."""
-    text, calls, number = one.task.turns[0], one.calls, len(one.rows)
+    text, number = one.task.turns[0], len(one.rows)
     if number == 1:
         return [text]
     kept, start, values = [], 0, _value_spans(one)
@@ -314,16 +306,7 @@ def _clauses(one: UserRequest, split: re.Pattern[str]) -> list[str]:
             kept.append(text[start : match.start()])
             start = match.end()
     kept.append(text[start:])
-    return (
-        kept
-        if len(kept) == number
-        # each part has all values of its call that some words may name
-        and all(
-            fits(_template(part, calls, row, one.revealed), calls, row, one.revealed) or not calls[row].arguments
-            for part, row in zip(kept, one.asked, strict=False)
-        )
-        else []
-    )
+    return kept if len(kept) == number else []
 
 
 def _template(clause: str, calls: Sequence[CallOutcome], row: int, revealed: Collection[str]) -> str:
