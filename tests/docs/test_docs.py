@@ -19,7 +19,7 @@ from coevolve.commands.params import page as parameters_page
 from tests import ROOT
 from tests.pages import INLINE, PAGES, snippets
 
-ROOMS = "core|environments|endpoint|stages|lineage|rollouts|tracking|commands|prompts|profiles"
+ROOMS = "core|environments|words|endpoint|stages|lineage|rollouts|tracking|commands|prompts|profiles"
 NAMED = re.compile(rf"`((?:tests|benchmarks|pipelines|studies|examples|src/coevolve|{ROOMS})/[\w/.-]*)`")
 MODULE = re.compile(r"(?<![\w/.])((?:[\w-]+/)*[a-z]\w*\.py)\b")
 HISTORY = re.compile(r"`[^`\n]*?([\w-]+/[\w/-]+\.py)[^`\n]*`\s+of\s+commit\s+([0-9a-f]{7,40})\b")  # FILE of commit HASH
