@@ -21,6 +21,7 @@ GROUPS = {
         "summary": "print the table of the last run",
         "compare": "compare policies of this run, of DVC experiments or of the model registry",
         "lineage": "show where a task comes from, or which data made a policy",
+        "track": "log what MLflow and W&B lack of this project's runs",
         "ui": "open MLflow on the table of the project's runs",
         "params": "print every parameter with its meaning, its value and its default",
         "doctor": "check this machine against params.yaml, and print a fix for each problem",
@@ -44,7 +45,7 @@ GROUPS = {
         "stage": "run one stage of the loop, as dvc.yaml does",
     },
 }
-IN_PROJECT = {"summary", "compare", "lineage", "ui", "params", "doctor", "export", "play", "profile", "stage"}
+IN_PROJECT = {"summary", "compare", "lineage", "track", "ui", "params", "doctor", "export", "play", "profile", "stage"}
 COMMANDS = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
 
 

@@ -28,8 +28,8 @@ from coevolve.lineage.comparison import Side, differences, gains, history, partl
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.report.run_summary import SUMMARY, Summary
 from coevolve.stages.report.tables import number
-from coevolve.tracking.journal import POLICY
 from coevolve.tracking.mlflow_store import store
+from coevolve.tracking.record import POLICY
 
 HELP = """
 A SIDE names a policy:

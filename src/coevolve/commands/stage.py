@@ -4,6 +4,7 @@ import argparse
 import inspect
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 
 from coevolve.core import launch
@@ -11,7 +12,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import whole
 from coevolve.core.stage_seconds import note_seconds, seconds
 from coevolve.stages.code.digest import check, names
-from coevolve.stages.schema import load
+from coevolve.stages.schema import Params, load
 
 HELP = """
 You rarely need this command: `dvc repro` calls it for every stage of dvc.yaml. Use it to debug a stage. The stage's input
@@ -20,6 +21,8 @@ files must exist.
   coevolve stage train 0
   coevolve stage report
 """
+
+TRACKED = frozenset({"warm", "pairs", "train", "generate", "evaluate", "report"})  # trackers follow the files of these
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,14 +44,22 @@ def run(args: argparse.Namespace) -> int | None:
         raise CoevolveError(f"stage {name} takes no iteration; run `coevolve stage {name}`")
     params = load()
     arguments = (params,) if t is None else (params, t)
-    if launch.inside():
-        return main(*arguments)
     label = name if t is None else f"{name}/{t}"
+    if launch.inside():
+        with _following(params, label) if launch.is_main() else nullcontext():
+            return main(*arguments)
     if name != "code":
         check(name, params)
         last = seconds().get(label)
         print(label if last is None else f"{label}, which took {last:.0f} s last time", flush=True)
-    began = time.monotonic()
-    code = main(*arguments)
-    note_seconds(label, time.monotonic() - began)
+    with _following(params, label) if name in TRACKED and launch.machine() == 0 else nullcontext():
+        began = time.monotonic()
+        code = main(*arguments)
+        note_seconds(label, time.monotonic() - began)
     return code
+
+
+def _following(params: Params, label: str) -> AbstractContextManager[None]:
+    from coevolve.tracking.follow import following  # it takes a second, and few stages need it
+
+    return following(params, label)

@@ -3,10 +3,13 @@
 import argparse
 import os
 import sys
+from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import port
 from coevolve.core.untrusted import without_secrets
+from coevolve.stages.schema import load
+from coevolve.tracking.follow import follow
 from coevolve.tracking.mlflow_sink import view
 from coevolve.tracking.refusals import RESTART, remedy, said
 
@@ -24,6 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if Path("params.yaml").exists():
+        for failure in follow(load())[1]:
+            print(failure)
     try:
         where = view(args.experiment)
     except Exception as error:

@@ -57,12 +57,6 @@ CARRIERS = frozenset(
         "stages/method",
         "stages/schema",
         "stages/train/progress_bar",
-        "tracking/mlflow_datasets",
-        "tracking/mlflow_sink",
-        "tracking/mlflow_store",
-        "tracking/refusals",
-        "tracking/journal",
-        "tracking/wandb_sink",
     )
 )
 

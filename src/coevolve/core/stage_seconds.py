@@ -1,34 +1,56 @@
-"""How long stages took, for the trackers: notes in the scratch folder, never in a stage's output."""
+"""What no file of a run holds, for the trackers: how long stages took, and the curves of training with their times.
+
+The notes are in the scratch folder, never in a stage's output.
+"""
 
 import json
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 from coevolve.core.dvc import experiment_name
 from coevolve.core.scratch import scratch
 
 FILE = "seconds.jsonl"  # in the scratch folder
 
+listeners: list[Callable[[int, Mapping[str, float]], None]] = []  # they hear each step of the training that runs here
+
 
 def note_seconds(stage: str, seconds: float) -> None:
     """Note that ``stage`` ("train/0") of this experiment took ``seconds``. A failed write does not fail the finished stage."""
-    note = {"experiment": experiment_name(), "stage": stage, "seconds": round(seconds, 2)}
-    with suppress(OSError):
-        scratch().mkdir(parents=True, exist_ok=True)
-        with (scratch() / FILE).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(note) + "\n")
+    _note({"stage": stage, "seconds": round(seconds, 2)})
+
+
+def note_step(stage: str, step: int, figures: Mapping[str, float]) -> None:
+    """Note the ``figures`` of a step of training, and tell the listeners."""
+    _note({"stage": stage, "step": step, "figures": dict(figures)})
+    for listener in listeners:
+        listener(step, figures)
 
 
 def seconds(experiment: str = "") -> dict[str, float]:
-    """Seconds of each stage's last run on this machine, by ``stage/t``, for a DVC experiment (by default the current one).
+    """Seconds of each stage's last run on this machine, by ``stage/t``, for a DVC experiment (by default the current one)."""
+    return {note["stage"]: note["seconds"] for note in _notes(experiment) if "seconds" in note}
 
-    Incomplete lines are ignored.
-    """
+
+def curve(stage: str) -> dict[int, dict[str, float]]:
+    """The figures of each step of the last run of ``stage`` on this machine, in this experiment."""
+    return {note["step"]: note["figures"] for note in _notes() if note["stage"] == stage and "step" in note}
+
+
+def _note(note: dict[str, Any]) -> None:
+    with suppress(OSError):
+        scratch().mkdir(parents=True, exist_ok=True)
+        with (scratch() / FILE).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"experiment": experiment_name(), **note}) + "\n")
+
+
+def _notes(experiment: str = "") -> Iterator[dict[str, Any]]:
+    """The notes of an experiment. Incomplete lines are ignored."""
     experiment = experiment or experiment_name()
-    latest: dict[str, float] = {}
     with suppress(OSError):
         for line in (scratch() / FILE).read_text(encoding="utf-8").splitlines():
             with suppress(json.JSONDecodeError):
                 note = json.loads(line)
                 if note["experiment"] == experiment:
-                    latest[note["stage"]] = note["seconds"]
-    return latest
+                    yield note

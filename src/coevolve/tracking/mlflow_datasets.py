@@ -17,19 +17,18 @@ from coevolve.core.untrusted import sound
 LONGEST = 200  # characters of a file's name in the name of a dataset, which MLflow limits to 255
 
 
-def log(client: Any, experiment: str, event: Mapping[str, Any], traces: Mapping[str, str]) -> None:
-    """Log the tasks of the file of ``event``, unless a dataset has them. ``traces`` leads from trajectories to their traces.
+def log(
+    client: Any, experiment: str, path: Path, name: str, failed: Mapping[str, str], traces: Mapping[str, str]
+) -> None:
+    """Log the tasks of the file ``path`` as ``name``, unless a dataset has them.
 
-    A file that has changed since the event is skipped: its tasks belong to another dataset.
+    ``failed`` leads from tasks to trajectories, and ``traces`` from trajectories to their traces.
     """
-    path = Path(event["place"])
-    if not path.exists() or file_hash(path) != event["digest"]:
-        return
     tasks = read_tasks(path)
-    dataset = _dataset(client, experiment, event["path"], event["digest"])
+    dataset = _dataset(client, experiment, name, file_hash(path))
     logged = json.loads(dataset.profile or "{}").get("num_records", 0)
     if logged < len(tasks):
-        sources = {task: traces[trajectory] for task, trajectory in event["sources"].items() if trajectory in traces}
+        sources = {task: traces[trajectory] for task, trajectory in failed.items() if trajectory in traces}
         dataset.merge_records([record(task, sources.get(task.task_id)) for task in tasks])
 
 

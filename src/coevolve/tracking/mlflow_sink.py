@@ -1,34 +1,41 @@
-"""Send events to MLflow as runs, datasets, model versions and traces. Synchronous: MLflow's queue loses points at exit."""
+"""Log runs, datasets, model versions and traces to MLflow. Synchronous: MLflow's queue loses points at exit."""
 
 import fcntl
 import json
+import os
 import re
-from collections.abc import Iterator, Mapping
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.io import parse
+from coevolve.core import dvc
+from coevolve.core.champion import ChampionGate, Incumbent, promoted
+from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.outcomes import OUTCOMES
 from coevolve.core.paths import Paths
+from coevolve.core.programs import git
 from coevolve.core.success import is_success
-from coevolve.core.untrusted import markdown, one_line
+from coevolve.core.untrusted import one_line, sound
 from coevolve.tracking import mlflow_datasets
-from coevolve.tracking.champion import ChampionGate, Incumbent, promoted
-from coevolve.tracking.journal import POLICY
 from coevolve.tracking.mlflow_store import artifacts, database, opened, root, store
+from coevolve.tracking.record import POLICY, Details, Model, Trace, TrackedRun
 
 CHAMPION = "champion"
-OURS = ("coevolve.experiment", "coevolve.clone")  # tags of runs that a later run of the same key follows
 LONGEST_NAME, LONGEST_VALUE = 250, 6000  # MLflow's limits on names, and on values of params
 REFUSED = "INVALID_PARAMETER_VALUE"  # the code of an error that every further attempt would get again
 MEASURED = (
     "coevolve.evaluation"  # tag of a version: the run of its evaluation, if that is later than the version's own run
 )
-BATCH = 100  # most params in a request to MLflow
-# event kinds that file stores and older servers lack, with display names
-NEWER = {"records": "evaluation datasets", "feedback": "judgements of traces"}
-# error codes of stores without such events; a server on a file store answers with 500 instead
+BATCH, POINTS = 100, 1000  # most params, and most points of metrics, in a request to MLflow
+TASKS = "coevolve.tasks"  # tag of a version: the number of tasks that its figures come from
+# parts that file stores and older servers lack
+DATASETS, JUDGEMENTS = "evaluation datasets", "judgements of traces"
+# error codes of stores without such parts; a server on a file store answers with 500 instead
 UNKNOWN = frozenset({"FEATURE_DISABLED", "ENDPOINT_NOT_FOUND", "NOT_IMPLEMENTED"})
 VIEW = "coevolve"  # name of the shared view that sets the columns
 COLUMNS = [
@@ -46,8 +53,7 @@ COLUMNS = [
     "metrics.`tasks`",
 ]
 
-Event = dict[str, Any]
-State = dict[str, Any]
+KEY, FILES = "coevolve.key", "coevolve.files"  # tags of a run: its stage, and the hash of the files that it mirrors
 
 
 def view(experiment: str) -> tuple[str, str] | None:
@@ -95,32 +101,53 @@ def _lock() -> Iterator[None]:
 
 
 class Mlflow:
-    """See ``coevolve.tracking.journal.Sink``. The method ``_KIND`` logs events of that kind."""
+    """See ``coevolve.tracking.follow.Tracker``."""
 
     name = "mlflow"
 
     def __init__(self, experiment: str) -> None:
         self._experiment = experiment
         self._id: str | None = None
-        self._lacking: set[str] = set()  # kinds of events that the store does not know
+        self._lacking: set[str] = set()  # parts that the store does not know
 
-    def apply(self, event: Event, state: State) -> None:
-        from mlflow.exceptions import MlflowException
+    def log(self, record: TrackedRun) -> bool:
+        client, run = self._client(), self._run(record.key, record.files)
+        if run is not None and run.info.status == "FINISHED":
+            return False
+        live = self._run(record.key, _live(record.key))
+        if run is None and live is not None:  # the stage that this process or a killed one ran has its files now
+            run = live
+            client.set_tag(run.info.run_id, FILES, record.files)
+        if run is None:
+            run = self._create(record.key, record.files)
+        name, details = run.info.run_id, record.details()
+        for tag, text in record.tags.items():
+            client.set_tag(name, tag, text)
+        self._params(name, record)
+        self._metrics(name, record.metrics)
+        for path, context in record.datasets:
+            self._part(f"the dataset {path}", partial(self._input, name, path, context))
+        for path in record.artifacts:
+            client.log_artifact(name, str(path.resolve()))
+        if details.model:
+            self._model(name, details.model)
+        self._traces(name, details)
+        for child in record.children:
+            self._child(name, child)
+        if details.challenge:
+            self._challenge(details.challenge)
+        client.set_terminated(name, "FINISHED")
+        return True
 
-        if event["kind"] in self._lacking:
-            return
-        try:
-            getattr(self, f"_{event['kind']}")(event, state)
-        except MlflowException as error:
-            if event["kind"] in NEWER and _lacks(error):
-                self._lacking.add(event["kind"])
-                print(
-                    f"this store of mlflow takes no {NEWER[event['kind']]}; they need a database and a server of MLflow 3.4"
-                )
-                return
-            if error.error_code != REFUSED or event["kind"] == "start":
-                raise
-            print(f"mlflow rejects a {event['kind']} ({one_line(str(error))}); the run's files have it")
+    def live(self, key: str, step: int, figures: Mapping[str, float]) -> None:
+        run = self._run(key, _live(key)) or self._create(key, _live(key))
+        if run.info.status != "RUNNING":
+            self._client().update_run(run.info.run_id, "RUNNING")
+        self._metrics(run.info.run_id, [(step, figures)])
+
+    def leave(self, key: str, status: str) -> None:
+        if run := self._run(key, _live(key)):
+            self._client().set_terminated(run.info.run_id, status)
 
     def _client(self) -> Any:
         """A client of the store, in which the experiment exists."""
@@ -137,86 +164,108 @@ class Mlflow:
         self._id = found.experiment_id
         return client
 
-    def _start(self, event: Event, state: State) -> None:
-        client = self._client()
-        ours = {key: event["tags"].get(key) for key in OURS}
-        for run in self._runs(event["key"], ours):
-            if run.info.status == "RUNNING":
-                client.set_terminated(run.info.run_id, "KILLED")
-        tags = {**event["tags"], "coevolve.key": _key(event["key"])}
-        run = client.create_run(self._id, start_time=event["time"], tags=tags, run_name=event["name"])
-        state["run"], state["experiment"], state["ours"] = run.info.run_id, ours["coevolve.experiment"], ours
+    def _run(self, key: str, files: str) -> Any:
+        """The run of ``key`` that mirrors ``files``, or None."""
+        words = f"tags.`{KEY}` = '{_key(key)}' and tags.`{FILES}` = '{files}'"
+        return next(iter(self._client().search_runs([self._id], words, max_results=1)), None)
 
-    def _runs(self, key: str, ours: Mapping[str, str | None]) -> list[Any]:
-        """Runs of a key with the tags ``ours``, the latest first."""
-        client = self._client()
-        found = client.search_runs(
-            [self._id], f"tags.`coevolve.key` = '{_key(key)}'", order_by=["attributes.start_time DESC"]
-        )
-        return [run for run in found if all(run.data.tags.get(name) == value for name, value in ours.items())]
+    def _create(self, key: str, files: str) -> Any:
+        """A new run. Its name sorts by stage and iteration."""
+        stage, _, t = key.partition("/")
+        name = f"{stage}/{t.zfill(2)}" if t else stage
+        tags = {KEY: _key(key), FILES: files, "coevolve.experiment": dvc.experiment_name()}
+        # a DVC experiment builds on a commit
+        if commit := os.environ.get("DVC_EXP_BASELINE_REV") or git("rev-parse", "HEAD"):
+            tags["git.commit"] = commit
+        return self._client().create_run(self._id, tags=tags, run_name=f"{name} {dvc.experiment_name()}")
 
-    def _params(self, event: Event, state: State) -> None:
+    def _part(self, what: str, send: Callable[[], object], newer: str = "") -> None:
+        """``send`` a part of a run. A part that the store would never accept is left out, and a line says so."""
+        from mlflow.exceptions import MlflowException
+
+        if newer in self._lacking:
+            return
+        try:
+            send()
+        except MlflowException as error:
+            if newer and _lacks(error):
+                self._lacking.add(newer)
+                print(f"this store of mlflow takes no {newer}; they need a database and a server of MLflow 3.4")
+            elif error.error_code == REFUSED:
+                print(f"mlflow rejects {what} ({one_line(str(error))}); the run's files have it")
+            else:
+                raise
+
+    def _params(self, run: str, record: TrackedRun) -> None:
         from mlflow.entities import Param
 
-        params = [Param(_name(key), value[:LONGEST_VALUE]) for key, value in event["values"].items()]
+        texts = {_name(key): str(value) for key, value in sound(dict(record.params)).items()}
+        params = [Param(key, text[:LONGEST_VALUE]) for key, text in texts.items()]
         for first in range(0, len(params), BATCH):
-            self._client().log_batch(state["run"], params=params[first : first + BATCH])
+            self._client().log_batch(run, params=params[first : first + BATCH])
+        if any(len(text) > LONGEST_VALUE for text in texts.values()):
+            self._client().log_dict(run, texts, "params.json")
 
-    def _metrics(self, event: Event, state: State) -> None:
+    def _metrics(self, run: str, steps: Sequence[tuple[int, Mapping[str, float]]]) -> None:
+        """Log the points that the run lacks."""
         from mlflow.entities import Metric
 
-        metrics = [Metric(_name(key), value, event["time"], event["step"]) for key, value in event["values"].items()]
-        self._client().log_batch(state["run"], metrics=metrics)
+        client, now = self._client(), int(time.time() * 1000)
+        points = {(_name(key), step): float(value) for step, figures in steps for key, value in figures.items()}
+        logged = client.get_run(run).data.metrics
+        known = {
+            (name, one.step)
+            for name in {name for name, _ in points} & set(logged)
+            for one in client.get_metric_history(run, name)
+        }
+        metrics = [
+            Metric(name, value, now, step) for (name, step), value in points.items() if (name, step) not in known
+        ]
+        for first in range(0, len(metrics), POINTS):
+            client.log_batch(run, metrics=metrics[first : first + POINTS])
 
-    def _dataset(self, event: Event, state: State) -> None:
+    def _input(self, run: str, path: Path, context: str) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
-        dataset = Dataset(event["path"], event["digest"], "dvc", json.dumps({"path": event["path"]}))
-        tag = InputTag("mlflow.data.context", event["context"])
-        self._client().log_inputs(state["run"], [DatasetInput(dataset, [tag])])
+        dataset = Dataset(str(path), file_hash(path), "dvc", json.dumps({"path": str(path)}))
+        self._client().log_inputs(run, [DatasetInput(dataset, [InputTag("mlflow.data.context", context)])])
 
-    def _artifact(self, event: Event, state: State) -> None:
-        if Path(event["path"]).exists():
-            self._client().log_artifact(state["run"], event["path"])
-
-    def _model(self, event: Event, state: State) -> None:
-        """Register the policy, or update the version with its hash. Tags and description are those of the last evaluation."""
+    def _model(self, run: str, model: Model) -> None:
+        """Register the policy, or update the version with its hash if this evaluation has as many tasks or more."""
         import mlflow
 
-        client = self._client()
+        client, digest = self._client(), policy_hash(model.path)
         tags = {
-            "coevolve.iteration": str(event["iteration"]),
-            "coevolve.experiment": state["experiment"],
-            "dvc.path": event["path"],
-            "dvc.hash": event["digest"],
-            **{f"coevolve.{key}": f"{value:.4g}" for key, value in event["values"].items()},
+            "coevolve.iteration": str(model.iteration),
+            "coevolve.experiment": dvc.experiment_name(),
+            "dvc.path": str(model.path),
+            "dvc.hash": digest,
+            TASKS: str(model.tasks),
+            **{f"coevolve.{key}": f"{value:.4g}" for key, value in model.figures.items()},
         }
-        registered, kind = event["name"], event["name"].removeprefix("coevolve-")
         with _lock():  # two experiments may register the same policy at the same time
-            version = self._version(registered, event["digest"])
+            version = self._version(model.name, digest)
+            if version is not None and int(version.tags.get(TASKS, 0)) > model.tasks:
+                return
             if version is None:
-                model = mlflow.create_external_model(
-                    name=f"{kind}-{event['iteration']}", source_run_id=state["run"], tags=tags, experiment_id=self._id
+                kind = model.name.removeprefix("coevolve-")
+                made = mlflow.create_external_model(
+                    name=f"{kind}-{model.iteration}", source_run_id=run, tags=tags, experiment_id=self._id
                 )
-                version = mlflow.register_model(f"models:/{model.model_id}", registered, tags=tags)
+                version = mlflow.register_model(f"models:/{made.model_id}", model.name, tags=tags)
             else:
-                for key, value in {**tags, MEASURED: state["run"]}.items():
-                    client.set_model_version_tag(registered, version.version, key, value)
-        # MLflow shows a description as Markdown
-        numbers = ", ".join(f"{markdown(name)} {value:.2f}" for name, value in event["values"].items())
-        client.update_model_version(
-            registered, version.version, f"{event['path']} at iteration {event['iteration']}: {numbers}"
-        )
+                for key, value in {**tags, MEASURED: run}.items():
+                    client.set_model_version_tag(model.name, version.version, key, value)
+        client.update_model_version(model.name, version.version, model.description)  # MLflow shows Markdown
 
     def _version(self, registered: str, digest: str) -> Any:
         """The version with the hash ``digest``, or None. If a store of an earlier release has several, the latest."""
         versions = self._client().search_model_versions(f"name = '{registered}' and tags.`dvc.hash` = '{digest}'")
         return max(versions, key=lambda version: int(version.version), default=None)
 
-    def _challenge(self, event: Event, state: State) -> None:
+    def _challenge(self, gate: ChampionGate) -> None:
         """Move the alias if the challenger passes the gate. Write the reason for either result to its version."""
-        client, gate = self._client(), parse(ChampionGate, event["gate"], "challenge")
-        ours = self._version(POLICY, gate.digest)
+        client, ours = self._client(), self._version(POLICY, gate.digest)
         if ours is None:
             return
         name, holder = f"version {ours.version}", self._holder()
@@ -239,62 +288,73 @@ class Mlflow:
         outcomes = Path(client.download_artifacts(run, OUTCOMES)) if measured else None
         return Incumbent(f"version {one.version}", one.tags.get("dvc.hash", ""), outcomes)
 
-    def _child(self, event: Event, state: State) -> None:
-        if runs := self._runs(event["key"], state["ours"]):
-            self._client().set_tag(runs[0].info.run_id, "mlflow.parentRunId", state["run"])
+    def _child(self, run: str, child: TrackedRun) -> None:
+        """Make a stage's run a child, unless an earlier pipeline has it."""
+        found = self._run(child.key, child.files)
+        if found is not None and "mlflow.parentRunId" not in found.data.tags:
+            self._client().set_tag(found.info.run_id, "mlflow.parentRunId", run)
 
-    def _trace(self, event: Event, state: State) -> None:
+    def _traces(self, run: str, details: Details) -> None:
+        """Log episodes, then the tasks of files as records that lead to the traces of failures."""
+        traces: dict[str, str] = {}
+        for trace in details.traces:
+            try:
+                # MLflow shows words as Markdown, and an image in them would send a request to a server of the agent's choice
+                episode = json.loads(json.dumps(sound(asdict(trace.trajectory))).replace("![", r"!\\["))
+            except ValueError as error:
+                print(f"mlflow does not get the trace {trace.trajectory.trajectory_id}: it is {error}")
+                continue
+            traces[trace.trajectory.trajectory_id] = self._trace(run, trace, episode)
+        for path in details.tasks:
+            with _lock():  # two experiments may log the same tasks at the same time
+                send = partial(
+                    mlflow_datasets.log, self._client(), str(self._id), path, _key(str(path)), details.sources, traces
+                )
+                self._part(f"the tasks of {path}", send, DATASETS)
+
+    def _trace(self, run: str, trace: Trace, one: Mapping[str, Any]) -> str:
+        """The id of the trace of an episode. A judgement of it is a column of MLflow's view that compares two runs."""
         import mlflow
+        from mlflow.entities import AssessmentSource
 
-        client = self._client()
-        # MLflow shows words as Markdown, and an image in them would send a request to a server of the agent's choice
-        one = json.loads(json.dumps(event["trajectory"]).replace("![", r"!\\["))
         tags = {key: str(one[key]) for key in ("trajectory_id", "task_id", "iteration", "step", "group", "score")}
-        tags |= {"policy": str(Paths.policy(one["iteration"])), "coevolve.experiment": state["experiment"]}
-        if event["signals"]:
-            tags["signal"] = ", ".join(event["signals"])
-        if event["panel"]:
-            tags["panel"] = event["panel"]
+        tags |= {"policy": str(Paths.policy(one["iteration"])), "coevolve.experiment": dvc.experiment_name()}
+        if trace.kinds:
+            tags["signal"] = ", ".join(trace.kinds)
+        if trace.panel:
+            tags["panel"] = trace.panel
         whole = mlflow.start_span_no_context(
             f"task {one['task_id'][:LONGEST_NAME]}",
             "AGENT",
             inputs={"task_id": one["task_id"], "messages": one["messages"][:1]},
             attributes={"score": str(one["score"]), "stop_reason": str(one["stop_reason"])},
             tags=tags,
-            metadata={"mlflow.sourceRun": state["run"]},
+            metadata={"mlflow.sourceRun": run},
             experiment_id=self._id,
         )
         for message in one["messages"][1:]:
             kind = {"assistant": "LLM", "tool": "TOOL"}.get(message["role"], "UNKNOWN")
             span = mlflow.start_span_no_context(message["role"], kind, parent_span=whole)
             span.end(outputs=message["content"])
+        success = is_success(one["score"])
         whole.end(
             outputs={"score": one["score"], "checks": one["checks"], "stop_reason": str(one["stop_reason"])},
-            status="OK" if is_success(one["score"]) else "ERROR",
+            status="OK" if success else "ERROR",
         )
-        client.get_trace(
-            whole.trace_id, display=False
-        )  # raises an error if the export failed; the export itself only logs failures
-        state.setdefault("traces", {})[one["trajectory_id"]] = whole.trace_id
+        # raises an error if the export failed; the export itself only logs failures
+        self._client().get_trace(whole.trace_id, display=False)
+        judge = partial(
+            mlflow.log_feedback,
+            trace_id=whole.trace_id,
+            name="success",
+            value=success,
+            source=AssessmentSource("CODE", "checker"),
+            metadata={"mlflow.assessment.sourceRunId": run},
+        )
+        self._part("a judgement", judge, JUDGEMENTS)
+        return str(whole.trace_id)
 
-    def _feedback(self, event: Event, state: State) -> None:
-        """Judge a trace. MLflow's view that compares two runs has a column for it."""
-        import mlflow
-        from mlflow.entities import AssessmentSource
 
-        if trace := state.get("traces", {}).get(event["trajectory"]):
-            mlflow.log_feedback(
-                trace_id=trace,
-                name="success",
-                value=event["success"],
-                source=AssessmentSource("CODE", "checker"),
-                metadata={"mlflow.assessment.sourceRunId": state["run"]},
-            )
-
-    def _records(self, event: Event, state: State) -> None:
-        client, named = self._client(), {**event, "path": _key(event["path"])}
-        with _lock():  # two experiments may log the same tasks at the same time
-            mlflow_datasets.log(client, str(self._id), named, state.get("traces", {}))
-
-    def _end(self, event: Event, state: State) -> None:
-        self._client().set_terminated(state["run"], event["status"], event["time"])
+def _live(key: str) -> str:
+    """The tag of a stage of this folder's experiment that runs: on a shared server, the runs of other folders are not ours."""
+    return content_hash(["live", socket.gethostname(), str(dvc.root()), dvc.experiment_name(), key])

@@ -1,4 +1,4 @@
-"""Send events to W&B as runs. Off by default; needs the extra ``wandb``.
+"""Log runs to W&B. Off by default; needs the extra ``wandb``.
 
 The stages of a DVC experiment are runs of one group, which corresponds to MLflow's parent run. A policy is an artifact of type
 `model` that points to its DVC path and hash. Only MLflow's registry decides the champion: W&B gets no challenges.
@@ -6,21 +6,23 @@ The stages of a DVC experiment are runs of one group, which corresponds to MLflo
 
 import json
 import os
-import uuid
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from coevolve.core import dvc
 from coevolve.core.errors import CoevolveError, install
-
-Event = dict[str, Any]
-State = dict[str, Any]
+from coevolve.core.hashing import content_hash, file_hash, policy_hash
+from coevolve.core.io import write_text
+from coevolve.core.scratch import scratch
+from coevolve.core.untrusted import sound
+from coevolve.tracking.record import Model, TrackedRun
 
 COLUMNS = ("task_id", "trajectory_id", "iteration", "step", "group", "score", "stop_reason")
 
 
 class Wandb:
-    """See ``coevolve.tracking.journal.Sink``. ``mode`` is offline or online; online needs a key and a network."""
+    """See ``coevolve.tracking.follow.Tracker``. ``mode`` is offline or online; online needs a key and a network."""
 
     name = "wandb"
 
@@ -32,62 +34,47 @@ class Wandb:
         os.environ.setdefault("WANDB_DIR", str(dvc.root() / "scratch"))
         os.environ.setdefault("WANDB_SILENT", "true")
         self._wandb, self._project, self._mode = wandb, project, mode
-        self._run: Any = None
 
-    def apply(self, event: Event, state: State) -> None:
-        kind = event["kind"]
-        if kind == "start":
-            state["id"], state["name"], state["traces"] = uuid.uuid4().hex[:8], event["name"], []
-            state["group"], state["stage"] = event["tags"]["coevolve.experiment"], event["key"].split("/")[0]
-        run = self._open(state)
-        if kind == "start":
-            run.config.update(event["tags"])
-        elif kind == "params":
-            run.config.update(event["values"], allow_val_change=True)
-        elif kind == "metrics":
-            run.log({**event["values"], "step": event["step"]})
-        elif kind == "dataset":
-            run.config.update({f"dataset/{event['path']}": event["digest"]}, allow_val_change=True)
-        elif kind == "artifact":
-            self._artifact(Path(event["path"]), run, state)
-        elif kind == "model":
-            self._model(event, run)
-        elif kind == "trace":  # a table can only be logged whole, at the end
-            one = event["trajectory"]
-            state["traces"].append([*(one[column] for column in COLUMNS), json.dumps(one["messages"])])
-        elif kind == "end":
-            if state["traces"]:
-                run.log({"trajectories": self._wandb.Table(columns=[*COLUMNS, "messages"], data=state["traces"])})
-            run.finish(exit_code=0 if event["status"] == "FINISHED" else 1)
-            self._run = None
+    def live(self, key: str, step: int, figures: Mapping[str, float]) -> None:
+        """W&B gets a training with its files: it can rename no run."""
 
-    def _artifact(self, file: Path, run: Any, state: State) -> None:
-        if file.exists():
-            artifact = self._wandb.Artifact(f"{state['stage']}-{file.name}", type="file")
-            artifact.add_file(str(file))
-            run.log_artifact(artifact)
+    def leave(self, key: str, status: str) -> None:
+        pass
 
-    def _model(self, event: Event, run: Any) -> None:
-        place = {"iteration": event["iteration"], "dvc.path": event["path"], "dvc.hash": event["digest"]}
-        name = event["name"]
-        artifact = self._wandb.Artifact(name, type="model", metadata={**place, **event["values"]})
-        run.log_artifact(artifact, aliases=[f"{name.removeprefix('coevolve-')}-{event['iteration']}"])
+    def log(self, record: TrackedRun) -> bool:
+        name = content_hash([record.key, record.files])[:16]
+        done = scratch() / "wandb" / f"{name}.logged"
+        if done.exists():
+            return False
+        stage, details, experiment = record.key.partition("/")[0], record.details(), dvc.experiment_name()
+        with self._wandb.init(
+            project=self._project,
+            id=name,
+            name=f"{record.key} {experiment}",
+            group=experiment,
+            job_type=stage,
+            mode=self._mode,
+            resume="allow",
+            config={**sound(dict(record.params)), **record.tags},
+        ) as run:
+            datasets = {f"dataset/{path}": file_hash(path) for path, _ in record.datasets}
+            run.config.update(datasets, allow_val_change=True)
+            for step, figures in record.metrics:
+                run.log({**figures, "step": step})
+            for path in record.artifacts:
+                artifact = self._wandb.Artifact(f"{stage}-{path.name}", type="file")
+                artifact.add_file(str(path))
+                run.log_artifact(artifact)
+            if details.model:
+                self._model(details.model, run)
+            if details.traces:
+                episodes = [sound(asdict(trace.trajectory)) for trace in details.traces]
+                rows = [[*(one[column] for column in COLUMNS), json.dumps(one["messages"])] for one in episodes]
+                run.log({"trajectories": self._wandb.Table(columns=[*COLUMNS, "messages"], data=rows)})
+        write_text(done, record.key)
+        return True
 
-    def _open(self, state: State) -> Any:
-        """The run of ``state``, resumed if another process began it."""
-        if (
-            self._run is not None and self._run.id != state["id"]
-        ):  # the run of a killed process, which was never finished
-            self._run.finish(exit_code=1)
-            self._run = None
-        if self._run is None:
-            self._run = self._wandb.init(
-                project=self._project,
-                id=state["id"],
-                name=state["name"],
-                group=state["group"],
-                job_type=state["stage"],
-                mode=self._mode,
-                resume="allow",
-            )
-        return self._run
+    def _model(self, model: Model, run: Any) -> None:
+        place = {"iteration": model.iteration, "dvc.path": str(model.path), "dvc.hash": policy_hash(model.path)}
+        artifact = self._wandb.Artifact(model.name, type="model", metadata={**place, **model.figures})
+        run.log_artifact(artifact, aliases=[f"{model.name.removeprefix('coevolve-')}-{model.iteration}"])

@@ -5,7 +5,7 @@ from mlflow import MlflowClient
 from coevolve.core.io import read_jsonl
 from coevolve.core.records import Signal
 from coevolve.core.task import Task
-from coevolve.tracking.journal import POLICY
+from coevolve.tracking.record import POLICY
 from tests.project import Project
 
 

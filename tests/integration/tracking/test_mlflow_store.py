@@ -8,10 +8,12 @@ import pytest
 
 from coevolve.commands import ui
 from coevolve.core.errors import CoevolveError
-from coevolve.tracking.journal import start
-from coevolve.tracking.mlflow_sink import view
+from coevolve.core.stage_seconds import note_step
+from coevolve.tracking.follow import following
+from coevolve.tracking.mlflow_sink import Mlflow, view
 from coevolve.tracking.mlflow_store import opened, store
-from tests.integration.tracking.test_tracking import CONFIG, client, journals, runs
+from coevolve.tracking.record import Details, TrackedRun
+from tests.integration.tracking.example import PARAMS, client, runs, write_run
 from tests.waiting import free_port
 
 Enter = Callable[[Path], Path]
@@ -37,8 +39,7 @@ def log(folder: Path, key: str = "evaluate/0") -> None:
     """A run with one artifact."""
     file = folder / "outcomes.jsonl"
     file.write_text("{}\n")
-    with start(CONFIG, key) as run:
-        run.artifact(file)
+    assert Mlflow("test").log(TrackedRun(key, "f" * 32, {}, [], Details, artifacts=[file]))
 
 
 def artifacts(folder: Path) -> list[Path]:
@@ -52,7 +53,7 @@ def test_every_name_of_a_folder_keeps_runs_inside_of_it(
     project = enter(tmp_path / name)
     log(project)
     assert [path.name for path in tmp_path.iterdir()] == [name]
-    assert len(artifacts(project)) == 1 and journals(project) == [] and capsys.readouterr().out == ""
+    assert len(artifacts(project)) == 1 and capsys.readouterr().out == ""
     (run,) = runs(store(), "evaluate/0")
     assert [one.path for one in client(store()).list_artifacts(run.info.run_id)] == ["outcomes.jsonl"]
 
@@ -159,14 +160,14 @@ def test_refusal_is_told_once_in_the_words_of_mlflow(
         state(root)
     else:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", state)
+    write_run()
     capsys.readouterr()
     for number in range(2):
-        with start(CONFIG, f"train/{number}") as run:
-            run.metrics({"success": 1.0})
+        with following(PARAMS, f"train/{number}"):
+            note_step(f"train/{number}", 0, {"success": 1.0})
         (line,) = capsys.readouterr().out.splitlines()
         assert line.startswith("mlflow refuses: ") and reason in line and remedy in line
         assert "does not answer" not in line
-    assert journals(root)
     with pytest.raises(CoevolveError) as caught:
         ui.run(ui_options())
     assert reason in str(caught.value) and remedy in str(caught.value) and "\n" not in str(caught.value)
@@ -176,10 +177,12 @@ def test_silence_is_told_once_with_its_cause(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
-    with start(CONFIG, "train/0"):
-        pass
+    write_run()
+    with following(PARAMS, "train/0"):
+        note_step("train/0", 0, {"success": 1.0})
     (line,) = capsys.readouterr().out.splitlines()
-    assert line == "mlflow does not answer ([Errno 111] Connection refused); it gets the missed events later"
+    said = "mlflow does not answer ([Errno 111] Connection refused)"
+    assert line == f"{said}; `coevolve track` sends what it lacks when it answers"
     with pytest.raises(CoevolveError, match=r"MLflow does not answer \(\[Errno 111\] Connection refused\)"):
         ui.run(ui_options())
 

@@ -9,6 +9,7 @@ import pytest
 
 from coevolve.cli import parser
 from coevolve.commands import export
+from coevolve.core.champion import Challenge, Champion
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_json, write_jsonl
 from coevolve.core.outcomes import PanelMetrics
@@ -16,7 +17,6 @@ from coevolve.core.paths import Paths
 from coevolve.environments import registry
 from coevolve.environments.registry import make
 from coevolve.stages.report.run_summary import SUMMARY, Summary, run_hash
-from coevolve.tracking.champion import Challenge, Champion
 from tests import ROOT
 from tests.unit.environments.tracker import Tracker
 

@@ -6,12 +6,12 @@ import pytest
 from rich.console import Console
 
 from coevolve.commands.compare import WORDS, tables
+from coevolve.core.champion import Champion
 from coevolve.core.outcomes import Outcome
 from coevolve.core.stage_summary import StageSummary
 from coevolve.lineage.comparison import Side, differences, gains, history, partly
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.report.run_summary import Summary
-from coevolve.tracking.champion import Champion
 
 CONFIG = Evaluate(panels=None, tasks=1, samples=1, temperature=0.0, bootstrap=500, confidence=0.95)
 SUMMARY = Summary(

@@ -7,7 +7,6 @@ run continues from the last checkpoint of the update.
 
 import shutil
 from collections import Counter
-from collections.abc import Sequence
 from functools import partial
 from statistics import fmean
 
@@ -18,6 +17,7 @@ from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.records import Generation
 from coevolve.core.scratch import claim, scratch
+from coevolve.core.stage_seconds import note_step
 from coevolve.core.stage_summary import SPEC_ENTROPY, SPEC_SAMPLE, SPEC_VALID, StageSummary, write_summary
 from coevolve.core.statistics import evenness
 from coevolve.environments.fingerprint import open_environment
@@ -29,7 +29,6 @@ from coevolve.stages.generate.rewards import effective
 from coevolve.stages.generator.tiny_generator import IDLE, NONE
 from coevolve.stages.schema import Params
 from coevolve.stages.train.learner import Shared
-from coevolve.tracking.journal import GENERATOR, start
 
 
 def main(params: Params, t: int) -> None:
@@ -62,9 +61,9 @@ def main(params: Params, t: int) -> None:
         generated = generate(plan, config)
         write_jsonl(Paths.specs(t), generated.new)
         helper_model.write(Paths.generator(t + 1), Paths.generator(t), generated.learned)
-        stage_summary = summary(t, generated, in_effect().name)
-        write_summary(stage_summary)
-        _track(params, t, generated.figures, stage_summary)
+        write_summary(summary(t, generated, in_effect().name))
+        for figures in generated.figures:
+            note_step(f"generate/{t}", int(figures["step"]), figures)
         shutil.rmtree(folder)
 
 
@@ -85,17 +84,3 @@ def summary(t: int, generated: Generated, arithmetic: str) -> StageSummary:
     }
     notes = [f"the generator did not learn: {generated.reason}"] if generated.reason and t else []
     return StageSummary("generate", t, figures, [], ["generations"], notes, arithmetic)
-
-
-def _track(params: Params, t: int, steps: Sequence[dict[str, float]], stage_summary: StageSummary) -> None:
-    """Log the update and the generations as a run, and the generator as a version of its registered model if it has learned."""
-    figures = {name: value for name, value in stage_summary.figures.items() if value is not None}
-    with start(params.tracking, f"generate/{t}", {}) as run:
-        section = params.generate.model_dump()
-        run.params({"seed": params.seed, "iteration": t, "environment": params.environment, **section})
-        run.dataset(Paths.generations(t), "generations")
-        run.metrics(figures, t)
-        for row in steps:
-            run.metrics({f"generator {name}": value for name, value in row.items()}, int(row["step"]))
-        if steps:
-            run.model(t + 1, Paths.generator(t + 1), figures, GENERATOR)

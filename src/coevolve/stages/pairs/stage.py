@@ -49,7 +49,6 @@ from coevolve.stages.schema import Params
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Shared
 from coevolve.stages.train.reference_tokens import replayed
-from coevolve.tracking.journal import FAILURE, start
 
 Figures = dict[str, int | float | None]
 
@@ -96,8 +95,7 @@ def main(params: Params, t: int) -> None:
         rival = begun(Paths.failure(t), first, agent, config, shared, start_folder) if params.pairs.hard else None
         result = make(Paths.policy(t), rehearsal, params.train, params.pairs, rival)
         _write(t, result)
-        write_summary(stage_summary := summary(t, result, in_effect().name))
-        _track(params, t, result, stage_summary)
+        write_summary(summary(t, result, in_effect().name))
         shutil.rmtree(folder)
 
 
@@ -190,20 +188,3 @@ def _failure_agent(evolved: Evolved, hard: Sequence[Trajectory]) -> Figures:
 def _mean(values: Iterable[float]) -> float | None:
     listed = list(values)
     return fmean(listed) if listed else None
-
-
-def _track(params: Params, t: int, result: Made, summary: StageSummary) -> None:
-    """Log the pairs as a run, and the failure agent as a version of its registered model if it has learned."""
-    section = params.pairs.model_dump()
-    section |= {f"failure_agent.{name}": value for name, value in section.pop("failure_agent").items()}
-    figures = {name: value for name, value in summary.figures.items() if value is not None}
-    with start(params.tracking, f"pairs/{t}", {}) as run:
-        run.params({"seed": params.seed, "iteration": t, "environment": params.environment, **section})
-        run.dataset(Paths.tasks(t), "rehearsal")
-        run.dataset(Paths.pairs(t) / "pairs.jsonl", "pairs")
-        run.metrics(figures, t)
-        if steps := result.evolved.figures if result.evolved else ():
-            for row in steps:
-                run.metrics({f"failure agent/{name}": value for name, value in row.items()}, int(row["step"]))
-            of_agent = {name: figures[name] for name in (THEIRS, FAILURE_IDLE) if name in figures}
-            run.model(t + 1, Paths.failure(t + 1), of_agent, FAILURE)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from coevolve.core.champion import Champion, ChampionRule, champion
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.io import parse, read_json
@@ -15,7 +16,6 @@ from coevolve.core.pipeline import Iteration, steps
 from coevolve.core.stage_summary import TASKS, StageSummary
 from coevolve.core.statistics import unit
 from coevolve.core.task import SCHEMA_VERSION
-from coevolve.tracking.champion import Champion, ChampionRule, champion
 
 ALMOST_NOTHING = 0.05  # success below which a note says that the policy solves almost nothing
 

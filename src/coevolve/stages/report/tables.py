@@ -113,7 +113,12 @@ def by_iteration(summary: Summary, seconds: Mapping[str, float]) -> list[dict[st
     for stage in summary.stages:
         row = figures[stage.iteration]
         row.update(
-            {f"{stage.stage}/{name}": float(value) for name, value in stage.figures.items() if value is not None}
+            {
+                f"{stage.stage}/{name}": float(value)
+                for name, value in stage.figures.items()
+                if value is not None
+                and name != stage.stage  # the figure `tasks` is there; a store of files refuses tasks/tasks
+            }
         )
     for name, value in seconds.items():
         stage_name, _, t = name.partition("/")

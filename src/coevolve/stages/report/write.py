@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from coevolve.core.charts import COLORS, svg
@@ -29,14 +28,24 @@ class Weak:
     tasks: list[str]
 
 
-def write(summary: Summary, count: int) -> tuple[list[Path], list[Weak]]:
-    """Write the report. Returns the paths of its files for people, and the ``count`` weakest trajectories of each iteration.
+def weak(summary: Summary, count: int) -> list[Weak]:
+    """The ``count`` weakest trajectories of each iteration."""
+    found = []
+    for t in range(summary.last):
+        signals = read_existing(Paths.signals(t), Signal)
+        fired = {(name, signal.kind) for signal in signals for name in signal.trajectory_ids}
+        grown = _grown(read_tasks(Paths.tasks(t + 1)), signals)
+        for trajectory in weakest(read_trajectories(Paths.trajectories(t)), count, grown):
+            name = trajectory.trajectory_id
+            kinds = [kind for kind in strength(summary) if (name, kind) in fired]
+            found.append(Weak(trajectory, kinds, grown.get(name, [])))
+    return found
 
-    The page shows ``count`` groups per iteration.
-    """
+
+def write(summary: Summary, count: int) -> None:
+    """Write the report. The page shows ``count`` groups per iteration."""
     reader: list[dict[str, Any]] = []
     new_tasks: list[dict[str, Any]] = []
-    weak: list[Weak] = []
     order = strength(summary)
     for t in range(summary.last):
         trajectories, signals = read_trajectories(Paths.trajectories(t)), read_existing(Paths.signals(t), Signal)
@@ -46,11 +55,6 @@ def write(summary: Summary, count: int) -> tuple[list[Path], list[Weak]]:
             one["episode"].trajectory_id: f"g{n}" for n, group in enumerate(reader, 1) for one in group["attempts"]
         }
         new_tasks.append(added(tasks, following, signals, read_existing(Paths.specs(t), Generation), links))
-        fired = {(name, signal.kind) for signal in signals for name in signal.trajectory_ids}
-        grown = _grown(following, signals)
-        for trajectory in weakest(trajectories, count, grown):
-            name = trajectory.trajectory_id
-            weak.append(Weak(trajectory, [kind for kind in order if (name, kind) in fired], grown.get(name, [])))
     write_json(SUMMARY, asdict(summary))
     write_json(METRICS, headline(summary))
     for panel, text in curves(summary).items():
@@ -63,7 +67,6 @@ def write(summary: Summary, count: int) -> tuple[list[Path], list[Weak]]:
     }
     for name, text in texts.items():
         write_text(Paths.report / name, text)
-    return [SUMMARY, *(Paths.report / name for name in texts)], weak
 
 
 def draw(summary: Summary) -> str:

@@ -6,8 +6,8 @@ kill, a new run continues from the last checkpoint. The section `launch` of para
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 from coevolve.core import launch
 from coevolve.core.arithmetic import in_effect
@@ -19,6 +19,7 @@ from coevolve.core.pipeline import scratch_key
 from coevolve.core.processes import available, prepare
 from coevolve.core.records import Pair
 from coevolve.core.scratch import claim, scratch
+from coevolve.core.stage_seconds import note_step
 from coevolve.core.stage_summary import TOKENS, StageSummary, write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.environment import Environment
@@ -26,8 +27,6 @@ from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.schema import Params
 from coevolve.stages.train.learner import Job, Learner, Settings, noted
 from coevolve.stages.train.learners import LEARNERS
-from coevolve.tracking.config import Tracking
-from coevolve.tracking.journal import start
 
 # metrics of DPO at the last step: beta times the log-ratios to the anchor, of both sides and their difference
 PREFERENCE = {
@@ -48,8 +47,7 @@ def main(params: Params, t: int) -> int:
     attempts = read_visits(Paths.attempts(t))
     files = {name: Paths.pairs(t) / f"{name}.parquet" for name in ("rehearsals", "references", "hard")}
     episodes = {name: read_trajectories(file) for name, file in files.items()}
-    key = scratch_key("train", t, params)
-    checkpoints = scratch() / "train" / key
+    checkpoints = scratch() / "train" / scratch_key("train", t, params)
     job = Job(
         iteration=t,
         seed=params.seed,
@@ -65,27 +63,21 @@ def main(params: Params, t: int) -> int:
         **episodes,
     )
     if launch.inside():
-        return _learn(settings, environment, job, params.tracking, key)
+        return _learn(settings, environment, job)
     if launch.machine() > 0:
         return launch.spawn(settings.launch, *sys.argv)
     with claim(checkpoints) as folder:
         if launch.wanted(settings.launch):
             return launch.spawn(settings.launch, *sys.argv, folder=folder)
-        return _learn(settings, environment, replace(job, scratch=folder), params.tracking, key)
+        return _learn(settings, environment, replace(job, scratch=folder))
 
 
-def _learn(settings: Settings, environment: Environment, job: Job, tracking: Tracking, key: str) -> int:
+def _learn(settings: Settings, environment: Environment, job: Job) -> int:
     if available() > 1:
         prepare("coevolve.stages.train.parallel_grpo")  # worker processes import it while this process does
     learn: Learner = LEARNERS.find(settings.train.learner, "learn")
-    tags = {"coevolve.fingerprint": key}
-    run = start(tracking, f"train/{job.iteration}", tags) if launch.is_main() else None
-    with run or nullcontext() as tracked:
-        if tracked:
-            run_params = {"seed": job.seed, "iteration": job.iteration, "environment": environment.name}
-            tracked.params({**run_params, **dict(settings.train), **dict(settings.learner), **dict(settings.launch)})
-            tracked.dataset(Paths.tasks(job.iteration), "training")
-        learn(settings, environment, job, lambda step, figures: tracked.metrics(figures, step) if tracked else None)
+    log = partial(note_step, f"train/{job.iteration}") if launch.is_main() else None
+    learn(settings, environment, job, log)
     if launch.is_main():
         steps = [row for _, row in read_jsonl_objects(job.metrics)]
         stage_summary = summary(job.iteration, steps, settings.train.group_size)

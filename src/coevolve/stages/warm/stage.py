@@ -20,6 +20,7 @@ from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.scratch import once, scratch
 from coevolve.core.seeding import derive_seed
+from coevolve.core.stage_seconds import note_step
 from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
@@ -29,7 +30,6 @@ from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Shared, noted
 from coevolve.stages.warm.config import NEW_WORDS
 from coevolve.stages.warm.held_out import divided, solves
-from coevolve.tracking.journal import Run, start
 
 REACHED = "reached.json"
 TOO_ABLE = 0.9  # success on held-out tasks above which a group of attempts rarely differs
@@ -51,9 +51,7 @@ def main(params: Params) -> None:
     environment = open_environment(params.environment)
     episodes = file_hash(Path(config.demonstrations)) if config.demonstrations else None
     cache = scratch() / "warm" / content_hash([scratch_key("warm", None, params), episodes])
-    with start(params.tracking, "warm") as run:
-        run.params({"seed": params.seed, "environment": params.environment, **dict(config)})
-        made = once(cache / "made", lambda folder: _learn(params, environment, folder, cache / "training", run))
+    made = once(cache / "made", lambda folder: _learn(params, environment, folder, cache / "training"))
     reached = read_json(made / REACHED)
     taken, solved = reached["steps"], reached["solved"]
     figures = {"warm start steps": taken, "warm start episodes": taken * config.batch}
@@ -84,7 +82,7 @@ def main(params: Params) -> None:
     write_summary(StageSummary("warm", 0, figures, costs=costs, notes=notes, arithmetic=in_effect().name))
 
 
-def _learn(params: Params, environment: Environment, folder: Path, training: Path, run: Run) -> None:
+def _learn(params: Params, environment: Environment, folder: Path, training: Path) -> None:
     """Write the policy, the steps that it took, and the share of the held-out tasks that it solves (None without such tasks)."""
     from coevolve.policies.transformers_policy import TransformersPolicy, load
     from coevolve.stages.warm.new_words import fit, varied
@@ -133,9 +131,7 @@ def _learn(params: Params, environment: Environment, folder: Path, training: Pat
         )
         settings = Shared(train, params.policy, params.launch)
         able = (lambda model, tokenizer: solved(model, tokenizer) >= until) if held else None
-        taken = learn(config, settings, examples, job, lambda step, figures: run.metrics(figures, step), able)
+        taken = learn(config, settings, examples, job, partial(note_step, "warm"), able)
         shutil.rmtree(training)
     after = saved(policy)
-    if after is not None:
-        run.metrics({"held-out success": after}, taken)
     write_json(folder / REACHED, {"steps": taken, "solved": after, "tasks": len(held)})

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from coevolve.core.champion import Challenge, Champion
 from coevolve.core.outcomes import PanelMetrics
 from coevolve.core.records import Signal
 from coevolve.core.stage_summary import StageSummary
@@ -12,7 +13,6 @@ from coevolve.stages.report.page.reader import groups
 from coevolve.stages.report.page.view import added
 from coevolve.stages.report.run_summary import Summary
 from coevolve.stages.report.write import draw, render
-from coevolve.tracking.champion import Challenge, Champion
 
 PANELS = ("validation", "test")
 

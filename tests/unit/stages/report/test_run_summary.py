@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from coevolve.core.champion import ChampionRule
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import parse, read_json, write_json, write_jsonl
 from coevolve.core.outcomes import OUTCOMES, Outcome, metrics
@@ -22,10 +23,9 @@ from coevolve.lineage.comparison import Side, history
 from coevolve.stages.evaluate.evaluation import summary as evaluated
 from coevolve.stages.report.run_summary import Summary, run_hash, summarize
 from coevolve.stages.report.tables import by_iteration, table, totals
-from coevolve.stages.report.write import Weak, origins, weakest, write
+from coevolve.stages.report.write import Weak, origins, weak, weakest, write
 from coevolve.stages.schema import Params
 from coevolve.stages.schema import load as load_params
-from coevolve.tracking.champion import ChampionRule
 from studies.study_results import Study, report, result
 from tests import ROOT
 
@@ -260,10 +260,10 @@ def test_new_tasks_link_to_their_origin_failure_and_others_to_their_own(params: 
     origin = Provenance(0, ["s", "lost"], "e")
     new = Task.create("miniworld", "synthesized", ["pay"], {}, [[ToolCall("pay", {})]], ["pay"], origin)
     write_jsonl(Paths.tasks(1), [new])
-    _, weak = write(summed(params), 1)
-    assert [(one.trajectory.trajectory_id, one.tasks) for one in weak] == [("b", [new.task_id])]
-    _, weak = write(summed(params), 3)
-    assert origins(weak) == {"x": "a", "y": "b", new.task_id: "b"}, "a success is no failure that a task grew from"
+    found = weak(summed(params), 1)
+    assert [(one.trajectory.trajectory_id, one.tasks) for one in found] == [("b", [new.task_id])]
+    found = weak(summed(params), 3)
+    assert origins(found) == {"x": "a", "y": "b", new.task_id: "b"}, "a success is no failure that a task grew from"
 
 
 def test_a_summary_of_another_stage_is_one_line(run: Path, params: Params) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.core.champion import ChampionGate, ChampionRule, Incumbent, contest, promoted, scores
 from coevolve.core.io import parse, write_jsonl
 from coevolve.core.outcomes import Outcome
-from coevolve.tracking.champion import ChampionGate, ChampionRule, Incumbent, contest, promoted, scores
 
 RULE = ChampionRule("test", 0.25, bootstrap=500, confidence=0.95, seed=0)
 NAMES = ["policies/0", "policies/1", "policies/2", "policies/3"]
