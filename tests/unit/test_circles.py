@@ -10,12 +10,6 @@ from coevolve.core.code_closure import PACKAGE, SOURCE
 
 # a circle → the reason why it may stay
 ALLOWED: dict[frozenset[str], str] = {
-<<<<<<< HEAD
-    frozenset({"tracking.journal", "tracking.mlflow_sink"}): "the journal opens its sinks by name",
-=======
-    frozenset({"stages.train.grpo", "stages.train.grpo_trainer"}): TRAINER,
-    frozenset({"stages.train.dpo", "stages.train.dpo_trainer"}): TRAINER,
->>>>>>> 3297f36d (Let trackers follow the files of a run instead of a journal)
     frozenset({"core.ray_cluster", "core.workers"}): "an engine of `workers` is a cluster, if `compute.engine` says so",
 }
 

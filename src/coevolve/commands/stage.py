@@ -55,7 +55,8 @@ def run(args: argparse.Namespace) -> int | None:
     with _following(params, label) if name in TRACKED and launch.machine() == 0 else nullcontext():
         began = time.monotonic()
         code = main(*arguments)
-        note_seconds(label, time.monotonic() - began)
+        took = time.monotonic() - began
+        note_seconds(label, took)
     return code
 
 

@@ -9,7 +9,7 @@ from coevolve.tracking.follow import follow
 HELP = """
 Logs what the files of this project hold and MLflow lacks (and W&B, if tracking.wandb says so): runs, metrics, parameters,
 datasets, traces, and versions of the policy with the alias `champion`. Stages do the same. Use it after a tracker was down, with
-a new store, or in a clone after `dvc pull`.
+a new store, in a clone after `dvc pull`, or after `dvc exp apply` of an experiment in which no stage ran.
 """
 
 

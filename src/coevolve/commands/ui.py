@@ -3,7 +3,6 @@
 import argparse
 import os
 import sys
-from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import port
@@ -27,13 +26,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if Path("params.yaml").exists():
-        for failure in follow(load())[1]:
-            print(failure)
+    failures = follow(load())[1]
     try:
         where = view(args.experiment)
     except Exception as error:
         raise CoevolveError(f"MLflow {said(error)}; {remedy(error) or RESTART}") from None
+    for failure in failures:
+        print(failure)
     if where is None:
         raise CoevolveError(f"no runs of experiment {args.experiment!r} yet; run `dvc repro`")
     store, path = where

@@ -15,6 +15,8 @@ from coevolve.core.section import Count, Section, Whole
 from coevolve.core.yaml_files import load_yaml
 
 PIPELINE = Path("dvc.yaml")
+LOCK = Path("dvc.lock")
+DIGESTS = Path("data/code")
 # the stage and the iteration that a command runs: `pipelines/train.py 0`, or `coevolve stage train 0`
 COMMAND = re.compile(r"(?:pipelines/|\bstage )(\w+)(?:\.py)?(?: (\d+))?$")
 ITEM = re.compile(r"\$\{item\.(t|next)\}")
@@ -49,6 +51,10 @@ class PipelineStep:
     t: int | None
     deps: tuple[str, ...]
     outs: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        return self.stage if self.t is None else f"{self.stage}/{self.t}"
 
 
 def steps(iterations: Sequence[Iteration], pipeline: Path = PIPELINE) -> Iterator[PipelineStep]:
@@ -105,6 +111,25 @@ def _step(stage: dict[str, Any], iteration: Iteration, last: Iteration) -> Pipel
         tuple(filled(dep) for dep in stage.get("deps", ())),
         tuple(filled(out) for out in stage.get("outs", ())),
     )
+
+
+def settled(lock: Path = LOCK) -> set[str] | None:
+    """The outputs whose stage ran with the code, parameters and inputs of now, by DVC's notes in ``lock``; None without notes.
+
+    Until `dvc repro` ends, it will replace some of the others.
+    """
+    if not lock.exists():
+        return None
+    ran = load_yaml(lock, "").get("stages", {}).values()
+    made = {out["path"]: out.get("md5") for stage in ran for out in stage.get("outs", ())}
+
+    def stands(dep: dict[str, Any]) -> bool:
+        path, noted = Path(dep["path"]), dep.get("md5")
+        if path.parent == DIGESTS:
+            return path.exists() and file_hash(path) == noted
+        return made.get(str(path), noted) == noted
+
+    return {out["path"] for stage in ran if all(map(stands, stage.get("deps", ()))) for out in stage.get("outs", ())}
 
 
 def scratch_key(stage: str, t: int | None, params: Loop) -> str:

@@ -1,4 +1,4 @@
-"""What no file of a run holds, for the trackers: how long stages took, and the curves of training with their times.
+"""What no file of a run holds, for the trackers: how long stages took, and curves that no output has.
 
 The notes are in the scratch folder, never in a stage's output.
 """
@@ -22,8 +22,12 @@ def note_seconds(stage: str, seconds: float) -> None:
 
 
 def note_step(stage: str, step: int, figures: Mapping[str, float]) -> None:
-    """Note the ``figures`` of a step of training, and tell the listeners."""
+    """Note the ``figures`` of a step of training that no output holds, and tell the listeners."""
     _note({"stage": stage, "step": step, "figures": dict(figures)})
+    tell_step(step, figures)
+
+
+def tell_step(step: int, figures: Mapping[str, float]) -> None:
     for listener in listeners:
         listener(step, figures)
 
@@ -33,9 +37,13 @@ def seconds(experiment: str = "") -> dict[str, float]:
     return {note["stage"]: note["seconds"] for note in _notes(experiment) if "seconds" in note}
 
 
-def curve(stage: str) -> dict[int, dict[str, float]]:
-    """The figures of each step of the last run of ``stage`` on this machine, in this experiment."""
-    return {note["step"]: note["figures"] for note in _notes() if note["stage"] == stage and "step" in note}
+def curve(stage: str) -> list[tuple[int, Mapping[str, float]]]:
+    """The noted steps of the last run of ``stage`` of this experiment on this machine, also if it continued a killed run."""
+    steps: list[tuple[int, Mapping[str, float]]] = []
+    for note in _notes():
+        if note["stage"] == stage and "step" in note:
+            steps = [step for step in steps if step[0] < note["step"]] + [(note["step"], note["figures"])]
+    return steps
 
 
 def _note(note: dict[str, Any]) -> None:
@@ -46,11 +54,10 @@ def _note(note: dict[str, Any]) -> None:
 
 
 def _notes(experiment: str = "") -> Iterator[dict[str, Any]]:
-    """The notes of an experiment. Incomplete lines are ignored."""
-    experiment = experiment or experiment_name()
+    """The notes of ``experiment``, by default the current one. Incomplete lines are ignored."""
     with suppress(OSError):
         for line in (scratch() / FILE).read_text(encoding="utf-8").splitlines():
             with suppress(json.JSONDecodeError):
                 note = json.loads(line)
-                if note["experiment"] == experiment:
+                if note["experiment"] == (experiment or experiment_name()):
                     yield note

@@ -5,7 +5,9 @@ files that it mirrors. So a tracker that was down, a new store, or a clone after
 tracker fails a stage: it is one line.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,11 +20,12 @@ from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.io import parse, read_json, read_jsonl_objects
 from coevolve.core.outcomes import OUTCOMES, PanelMetrics
 from coevolve.core.paths import Paths
-from coevolve.core.pipeline import steps
+from coevolve.core.pipeline import PipelineStep, settled, steps
+from coevolve.core.programs import git
 from coevolve.core.scratch import scratch
 from coevolve.core.section import dotted
 from coevolve.core.stage_seconds import curve, listeners, seconds
-from coevolve.core.stage_summary import FAILURE_IDLE, StageSummary
+from coevolve.core.stage_summary import StageSummary
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import read_trajectories
 from coevolve.core.untrusted import markdown
@@ -30,17 +33,23 @@ from coevolve.stages.report.run_summary import SUMMARY, Summary
 from coevolve.stages.report.tables import by_iteration, totals
 from coevolve.stages.report.write import origins, weak
 from coevolve.stages.schema import Params
-from coevolve.tracking.record import FAILURE, GENERATOR, POLICY, Details, Model, Trace, TrackedRun
+from coevolve.tracking.record import FAILURE, GENERATOR, POLICY, Model, Result, TrackedRun
 from coevolve.tracking.refusals import remedy, said
 
 LATER = "`coevolve track` sends what it lacks when it answers"
+
+Figures = Mapping[str, float]
 
 
 class Tracker(Protocol):
     name: str
 
-    def log(self, record: TrackedRun) -> bool:
-        """Log what the tracker lacks of ``record``. Returns whether it lacked anything."""
+    def has(self, key: str, files: str) -> bool:
+        """Whether the tracker has the whole run."""
+        ...
+
+    def log(self, key: str, files: str, run: TrackedRun) -> None:
+        """Log what the tracker lacks of ``run``, also after a process that ended in the middle of it."""
         ...
 
     def live(self, key: str, step: int, figures: Mapping[str, float]) -> None:
@@ -53,23 +62,38 @@ class Tracker(Protocol):
 
 
 def follow(params: Params) -> tuple[int, list[str]]:
-    """Log what the trackers lack. Returns the number of new runs, and a line per tracker that failed."""
-    new, failures = 0, []
-    for tracker in trackers(params):
-        try:
-            for record in records(params):
-                new += tracker.log(record)
-        except CoevolveError:
-            raise
-        except Exception as error:
-            failures.append(_failure(tracker, error))
-    return new, failures
+    """Log what the trackers lack. Returns the number of new runs, and a line per failure."""
+    if name := _applied():
+        os.environ.setdefault("DVC_EXP_NAME", name)
+    return _follow(trackers(params), params)
+
+
+def _follow(followers: Sequence[Tracker], params: Params, done: str = "") -> tuple[int, list[str]]:
+    """``done`` is the stage that ends here: DVC notes it later."""
+    new, failures = 0, dict[str, None]()
+    scratch().mkdir(parents=True, exist_ok=True)
+    with (scratch() / ".follow.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # stages that end at the same time would log a run twice
+        for tracker in followers:
+            for result in results(params, done):
+                try:
+                    if not tracker.has(result.key, result.files) and (run := result.read()):
+                        tracker.log(result.key, result.files, run)
+                        new += 1
+                except CoevolveError as error:  # a file of another version of coevolve
+                    failures[f"{tracker.name} does not get {result.key}: {error}"] = None
+                except Exception as error:
+                    failures[_failure(tracker, error)] = None
+                    if not remedy(error):  # it does not answer
+                        break
+    return new, list(failures)
 
 
 @contextmanager
 def following(params: Params, key: str) -> Iterator[None]:
     """Log the steps of the stage ``key`` while it runs, and its files after it."""
-    live = trackers(params)
+    followers = trackers(params)
+    live = list(followers)
     told: set[str] = set()
 
     def hear(step: int, figures: Mapping[str, float]) -> None:
@@ -87,9 +111,10 @@ def following(params: Params, key: str) -> Iterator[None]:
         listeners.remove(hear)
         if status:
             _each(live, lambda tracker: tracker.leave(key, status), told)
-    for line in follow(params)[1]:
-        if line not in told:
+    for line in _follow(followers, params, key)[1]:
+        if _cause(line) not in told:
             print(line)
+    _each(live, lambda tracker: tracker.leave(key, "FINISHED"), told)  # an equal result has a run already
 
 
 def trackers(params: Params) -> list[Tracker]:
@@ -113,158 +138,149 @@ def _each(live: list[Tracker], act: Callable[[Tracker], None], told: set[str]) -
             act(tracker)
         except Exception as error:
             live.remove(tracker)
-            told.add(line := _failure(tracker, error))
+            line = _failure(tracker, error)
+            told.add(_cause(line))
             print(line)
+
+
+def _cause(line: str) -> str:
+    """A failure without its details: a server that dies closes a connection first, and then refuses the next one."""
+    return line.partition(" (")[0]
 
 
 def _failure(tracker: Tracker, error: Exception) -> str:
     return f"{tracker.name} {said(error)}; {remedy(error) or LATER}"
 
 
-def records(params: Params) -> list[TrackedRun]:
-    """The runs that the files of this project hold, in the order of the loop, the pipeline's last."""
-    found = []
+def results(params: Params, done: str = "") -> Iterator[Result]:
+    """The results that the files of this project hold, in the order of the loop, the pipeline's last.
+
+    A result that `dvc repro` will replace is left out: the parameters that it had are no longer here.
+    """
+    standing = settled()
+    found: list[Result] = []
+    whole = done in ("", "report")
     for step in steps(params.iterations):
-        file = next((Path(out) for out in step.outs if Path(out).parent.name == "summary"), None)
-        if step.stage == "train" and not params.trains:
-            continue  # another trainer has the curve
-        if file is not None and file.exists() and step.stage in KINDS:
-            summary = parse(StageSummary, read_json(file), str(file))
-            if record := KINDS[step.stage](summary, file):
-                found.append(record)
-    if SUMMARY.exists() and params.trains:
-        found.append(_pipeline(params, parse(Summary, read_json(SUMMARY), str(SUMMARY)), list(found)))
-    return found
+        if standing is not None and step.label != done and not standing.issuperset(step.outs):
+            whole = False
+        elif step.stage in RUNS and (step.stage != "train" or params.trains):  # another trainer has its own curve
+            outs = [Path(out) for out in step.outs if out.startswith(("data/", "evaluations/"))]  # no model
+            files = [path for path in outs if path.exists()]
+            if Paths.summary(step.t or 0, step.stage) in files:
+                identity = content_hash([policy_hash(path) if path.is_dir() else file_hash(path) for path in files])
+                found.append(Result(step.label, identity, partial(_stage, step)))
+                yield found[-1]
+    if SUMMARY.exists() and params.trains and whole:
+        settings: dict[str, Any] = {}
+        for code in sorted(Path("data/code").glob("*.json")):
+            settings |= _params(code.stem)
+        identity = content_hash([file_hash(SUMMARY), settings])  # an experiment may change parameters and no result
+        yield Result("pipeline", identity, partial(_pipeline, params, settings, found))
 
 
 def _params(stage: str) -> dict[str, Any]:
-    """The parameters that ``stage`` ran with, by the digest in data/code."""
+    """The parameters that ``stage`` ran with, by its digest."""
     file = Paths.code(stage)
     return dotted(read_json(file)["params"]) if file.exists() else {}
 
 
-def _record(summary: StageSummary, files: list[Path], **parts: Any) -> TrackedRun:
-    """A stage's run, which mirrors ``files``, with ``parts`` of a TrackedRun."""
-    t = summary.iteration
-    identity = content_hash([file_hash(file) for file in files if file.exists()])
+def _stage(step: PipelineStep) -> TrackedRun | None:
+    """The run of a stage; None if the stage had nothing to do."""
+    t = step.t or 0
+    file = Paths.summary(t, step.stage)
+    summary = parse(StageSummary, read_json(file), str(file))
+    figures = {name: float(value) for name, value in summary.figures.items() if value is not None}
+    if not figures:
+        return None
     environment = read_json(Paths.environment)["name"] if Paths.environment.exists() else ""
-    settings = {**_params(summary.stage), "iteration": t, "environment": environment}
-    whole: dict[str, Any] = {"details": Details, **parts}
-    return TrackedRun(f"{summary.stage}/{t}", identity, settings, **whole)
+    settings = {**_params(step.stage), "iteration": t, "environment": environment}
+    return replace(RUNS[step.stage](t, figures), params=settings, seconds=seconds().get(step.label, 0.0))
 
 
-def _warm(summary: StageSummary, file: Path) -> TrackedRun | None:
-    """None if there was no warm start."""
-    measured = _measured(summary)
-    last = int(measured.get("warm start steps", 0))
-    metrics = [*curve("warm").items(), (last, measured)]
-    return _record(summary, [file], metrics=metrics) if measured else None
+def _warm(t: int, figures: Figures) -> TrackedRun:
+    return TrackedRun([(t, figures), *curve("warm")])
 
 
-def _train(summary: StageSummary, file: Path) -> TrackedRun:
-    """The curve is that of train_metrics.jsonl, with the times that only this machine knows."""
-    t = summary.iteration
-    rows = Paths.data(t) / "train_metrics.jsonl"
-    known = curve(f"train/{t}")
-    metrics = [(int(row["step"]), {**known.get(int(row["step"]), {}), **row}) for row in _rows(rows)]
-    return _record(summary, [file, rows], metrics=metrics, datasets=[(Paths.tasks(t), "training")])
+def _train(t: int, figures: Figures) -> TrackedRun:
+    rows = _rows(Paths.data(t) / "train_metrics.jsonl")
+    return TrackedRun([(t, figures), *rows], datasets=[(Paths.tasks(t), "training")])
 
 
-def _pairs(summary: StageSummary, file: Path) -> TrackedRun | None:
-    """None for a learner without pairs. The failure agent is a model if it has learned."""
-    t, measured = summary.iteration, _measured(summary)
-    if not measured:
-        return None
-    rows, pairs = Paths.pairs(t) / "failure/metrics.jsonl", Paths.pairs(t) / "pairs.jsonl"
-    steps = _rows(rows) if rows.exists() else []
-    metrics = [(t, measured), *((int(row["step"]), _prefixed("failure agent/", row)) for row in steps)]
-    figures = {name: measured[name] for name in OF_FAILURE if name in measured}
-    details = partial(_model, FAILURE, t + 1, Paths.failure(t + 1), figures) if steps else Details
-    datasets = [(Paths.tasks(t), "rehearsal"), (pairs, "pairs")]
-    return _record(summary, [file, rows, pairs], metrics=metrics, datasets=datasets, details=details)
+def _pairs(t: int, figures: Figures) -> TrackedRun:
+    rows = _rows(Paths.pairs(t) / "failure/metrics.jsonl", "failure agent/")
+    datasets = [(Paths.tasks(t), "rehearsal"), (Paths.pairs(t) / "pairs.jsonl", "pairs")]
+    model = _model(FAILURE, t + 1, Paths.failure(t + 1), figures) if rows else None
+    return TrackedRun([(t, figures), *rows], datasets=datasets, model=model)
 
 
-def _generate(summary: StageSummary, file: Path) -> TrackedRun | None:
-    """None without a generator, which is a model if it has learned."""
-    t, measured = summary.iteration, _measured(summary)
-    if not measured:
-        return None
-    known = curve(f"generate/{t}") if measured["generator steps"] else {}
-    metrics = [(t, measured), *((step, _prefixed("generator ", row)) for step, row in known.items())]
-    path = Paths.generator(t + 1)
-    details = partial(_model, GENERATOR, t + 1, path, measured) if measured["generator steps"] else Details
-    datasets = [(Paths.generations(t), "generations")]
-    return _record(summary, [file, Paths.specs(t)], metrics=metrics, datasets=datasets, details=details)
+def _generate(t: int, figures: Figures) -> TrackedRun:
+    rows = [(step, _prefixed("generator ", row)) for step, row in curve(f"generate/{t}")]
+    model = _model(GENERATOR, t + 1, Paths.generator(t + 1), figures) if figures.get("generator steps") else None
+    return TrackedRun([(t, figures), *rows], datasets=[(Paths.generations(t), "generations")], model=model)
 
 
-def _evaluate(summary: StageSummary, file: Path) -> TrackedRun:
-    t = summary.iteration
-    folder, last = Paths.evaluation(t), seconds().get(f"evaluate/{t}")
-    panels = {
-        name: parse(PanelMetrics, values, f"{folder}: {name}")
-        for name, values in read_json(folder / "metrics.json").items()
-    }
-    figures: dict[str, float] = {}
+def _model(name: str, t: int, path: Path, figures: Figures) -> Model:
+    numbers = ", ".join(f"{markdown(figure)} {value:.2f}" for figure, value in figures.items())
+    return Model(name, t, path, figures, f"{path} at iteration {t}: {numbers}")
+
+
+def _rows(path: Path, prefix: str = "") -> list[tuple[int, Figures]]:
+    """The rows of a curve, by step."""
+    rows = read_jsonl_objects(path) if path.exists() else ()
+    return [(int(row["step"]), _prefixed(prefix, row)) for _, row in rows]
+
+
+def _prefixed(prefix: str, row: Mapping[str, Any]) -> dict[str, float]:
+    return {f"{prefix}{name}": value for name, value in row.items()}
+
+
+def _evaluate(t: int, figures: Figures) -> TrackedRun:
+    """The policy, its episodes at some tasks of the first panel, and the tasks of all panels."""
+    outcomes, measures = Paths.evaluation(t) / OUTCOMES, Paths.evaluation(t) / "metrics.json"
+    panels = {name: parse(PanelMetrics, values, f"{measures}: {name}") for name, values in read_json(measures).items()}
+    measured: dict[str, float] = {}
     for panel, result in panels.items():
-        figures |= {f"{panel}/{key}": getattr(result, key) for key in ("success", "score", "turns")}
+        measured |= {f"{panel}/{key}": getattr(result, key) for key in ("success", "score", "turns")}
         # MLflow takes neither sign
         several = {name.replace("@", "_at_").replace("^", "_every_"): value for name, value in result.several.items()}
-        figures |= {f"{panel}/{name}": value for name, value in several.items()}
+        measured |= {f"{panel}/{name}": value for name, value in several.items()}
         if result.tokens_per_success is not None:
-            figures[f"{panel}/tokens_per_success"] = result.tokens_per_success
-    solved = sum(result.success * result.episodes for result in panels.values())
-    if last is not None and solved:
-        figures["seconds_per_success"] = last / solved
-    outcomes = folder / OUTCOMES
-    files = [Path(f"data/panels/{panel}.jsonl") for panel in dict.fromkeys(name.partition(".")[0] for name in panels)]
-    return _record(
-        summary,
-        [outcomes, folder / "metrics.json"],
-        metrics=[(t, figures)],
-        datasets=[(path, "evaluation") for path in files if path.exists()],
-        artifacts=[outcomes],
-        details=partial(_evaluated, t, panels, files),
-    )
-
-
-def _evaluated(t: int, panels: Mapping[str, PanelMetrics], files: list[Path]) -> Details:
-    """The policy, its episodes at some tasks of the first panel, and the tasks of all panels."""
+            measured[f"{panel}/tokens_per_success"] = result.tokens_per_success
+    solved, took = sum(result.success * result.episodes for result in panels.values()), seconds().get(f"evaluate/{t}")
+    if took and solved:
+        measured["seconds_per_success"] = took / solved
     kept = scratch() / "episodes" / f"{policy_hash(Paths.policy(t))}.parquet"
     episodes = [replace(one, iteration=t) for one in read_trajectories(kept)] if kept.exists() else []
-    failed = {one.task_id: one.trajectory_id for one in reversed(episodes) if not is_success(one.score)}
-    results = ", ".join(
+    told = ", ".join(
         f"{markdown(name)} {one.success:.2f} ({one.low:.2f} to {one.high:.2f}, {one.tasks} tasks)"
         for name, one in panels.items()
     )
-    told = f"{Paths.policy(t)} at iteration {t}: {results}. Fetch it: coevolve export policy --iteration {t} --out DIR"
-    tasks = sum(one.tasks for one in panels.values())
-    figures = {name: one.success for name, one in panels.items()}
-    model = Model(POLICY, t, Paths.policy(t), figures, told, tasks)
-    traces = [Trace(one, panel=next(iter(panels))) for one in episodes]
-    return Details(model, traces, [path for path in files if path.exists()], failed)
-
-
-def _pipeline(params: Params, summary: Summary, stages: list[TrackedRun]) -> TrackedRun:
-    """The whole loop, with all parameters that its stages ran with."""
-    settings: dict[str, Any] = {}
-    for file in sorted(Path("data/code").glob("*.json")):
-        settings |= _params(file.stem)
-    files = [path for name in ("table.txt", "index.html", "curve.svg") if (path := Paths.report / name).exists()]
+    known = [Paths.panel(panel) for panel in dict.fromkeys(name.partition(".")[0] for name in panels)]
+    files = [path for path in known if path.exists()]
     return TrackedRun(
-        "pipeline",
-        file_hash(SUMMARY),
-        {"seed": summary.seed, "environment": summary.environment, **settings},
-        [(0, totals(summary)), *enumerate(by_iteration(summary, seconds()))],
-        partial(_whole, params, summary),
-        [(Paths.tasks(summary.last), "result")],
-        [SUMMARY, *files],
-        {"coevolve.run": summary.run, "coevolve.arithmetic": summary.arithmetic},
-        stages,
+        [(t, {**figures, **measured})],
+        datasets=[(path, "evaluation") for path in files],
+        artifacts=[outcomes],
+        model=Model(
+            POLICY,
+            t,
+            Paths.policy(t),
+            {name: one.success for name, one in panels.items()},
+            f"{Paths.policy(t)} at iteration {t}: {told}. Fetch it: coevolve export policy --iteration {t} --out DIR",
+            sum(one.tasks for one in panels.values()),
+        ),
+        traces=[(one, {"panel": next(iter(panels))}) for one in episodes],
+        tasks=files,
+        sources={one.task_id: one.trajectory_id for one in reversed(episodes) if not is_success(one.score)},
     )
 
 
-def _whole(params: Params, summary: Summary) -> Details:
-    """The weakest episodes, the last tasks with the failures that they grew from, and the challenge of the best policy."""
+def _pipeline(params: Params, settings: Mapping[str, Any], stages: Sequence[Result]) -> TrackedRun:
+    """The whole loop, with all parameters that its stages ran with.
+
+    It has the weakest episodes, the last tasks with the failures that they grew from, and the challenge of the best policy.
+    """
+    summary = parse(Summary, read_json(SUMMARY), str(SUMMARY))
     weakest, best = weak(summary, params.report.traces), summary.champion.policy
     rule = ChampionRule(
         summary.champion.panel,
@@ -273,33 +289,28 @@ def _whole(params: Params, summary: Summary) -> Details:
         params.evaluate.confidence,
         params.seed,
     )
-    traces = [Trace(one.trajectory, one.kinds) for one in weakest]
-    challenge = gate(best, policy_hash(Paths.policy(best)), rule)
-    return Details(None, traces, [Paths.tasks(summary.last)], origins(weakest), challenge)
+    files = [path for name in ("table.txt", "index.html", "curve.svg") if (path := Paths.report / name).exists()]
+    return TrackedRun(
+        [(0, totals(summary)), *enumerate(by_iteration(summary, seconds()))],
+        {"seed": summary.seed, "environment": summary.environment, **settings},
+        tags={"coevolve.run": summary.run, "coevolve.arithmetic": summary.arithmetic},
+        datasets=[(Paths.tasks(summary.last), "result")],
+        artifacts=[SUMMARY, *files],
+        traces=[(one.trajectory, {"signal": ", ".join(one.kinds)} if one.kinds else {}) for one in weakest],
+        tasks=[Paths.tasks(summary.last)],
+        sources=origins(weakest),
+        children=stages,
+        challenge=gate(best, policy_hash(Paths.policy(best)), rule),
+    )
 
 
-def _model(name: str, t: int, path: Path, figures: Mapping[str, float]) -> Details:
-    numbers = ", ".join(f"{markdown(figure)} {value:.2f}" for figure, value in figures.items())
-    return Details(Model(name, t, path, figures, f"{path} at iteration {t}: {numbers}"))
+def _applied() -> str:
+    """The experiment that `dvc exp apply` put into this folder; empty if the folder has other results since then."""
+    experiment = git("rev-parse", "--verify", "refs/exps/exec/EXEC_APPLY")
+    if not experiment or git("rev-parse", f"{experiment}:./dvc.lock") != git("hash-object", "dvc.lock"):
+        return ""
+    names = git("for-each-ref", "--points-at", experiment, "--format=%(refname)", "refs/exps/*/*/*").split()
+    return names[0].rpartition("/")[2] if names else ""
 
 
-def _measured(summary: StageSummary) -> dict[str, float]:
-    return {name: float(value) for name, value in summary.figures.items() if value is not None}
-
-
-def _rows(path: Path) -> list[Mapping[str, Any]]:
-    return [row for _, row in read_jsonl_objects(path)]
-
-
-def _prefixed(prefix: str, row: Mapping[str, Any]) -> dict[str, float]:
-    return {f"{prefix}{name}": value for name, value in row.items()}
-
-
-OF_FAILURE = ("closeness of the failure agent", FAILURE_IDLE)
-KINDS: dict[str, Callable[[StageSummary, Path], TrackedRun | None]] = {
-    "warm": _warm,
-    "pairs": _pairs,
-    "train": _train,
-    "generate": _generate,
-    "evaluate": _evaluate,
-}
+RUNS = {"warm": _warm, "pairs": _pairs, "train": _train, "generate": _generate, "evaluate": _evaluate}

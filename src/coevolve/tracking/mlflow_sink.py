@@ -23,20 +23,17 @@ from coevolve.core.success import is_success
 from coevolve.core.untrusted import one_line, sound
 from coevolve.tracking import mlflow_datasets
 from coevolve.tracking.mlflow_store import artifacts, database, opened, root, store
-from coevolve.tracking.record import POLICY, Details, Model, Trace, TrackedRun
+from coevolve.tracking.record import POLICY, Model, Result, TrackedRun
 
 CHAMPION = "champion"
 LONGEST_NAME, LONGEST_VALUE = 250, 6000  # MLflow's limits on names, and on values of params
-REFUSED = "INVALID_PARAMETER_VALUE"  # the code of an error that every further attempt would get again
 MEASURED = (
     "coevolve.evaluation"  # tag of a version: the run of its evaluation, if that is later than the version's own run
 )
-BATCH, POINTS = 100, 1000  # most params, and most points of metrics, in a request to MLflow
 TASKS = "coevolve.tasks"  # tag of a version: the number of tasks that its figures come from
-# parts that file stores and older servers lack
-DATASETS, JUDGEMENTS = "evaluation datasets", "judgements of traces"
-# error codes of stores without such parts; a server on a file store answers with 500 instead
-UNKNOWN = frozenset({"FEATURE_DISABLED", "ENDPOINT_NOT_FOUND", "NOT_IMPLEMENTED"})
+# codes of errors that every further attempt would get again: a value that MLflow does not take, or a part that the store lacks
+REFUSALS = frozenset({"INVALID_PARAMETER_VALUE", "FEATURE_DISABLED", "ENDPOINT_NOT_FOUND", "NOT_IMPLEMENTED"})
+BEGUN = "coevolve.trace"  # tag of a run: the trace that is being logged
 VIEW = "coevolve"  # name of the shared view that sets the columns
 COLUMNS = [
     "attributes.`Created`",
@@ -52,6 +49,8 @@ COLUMNS = [
     "metrics.`shifted/success`",
     "metrics.`tasks`",
 ]
+
+Point = tuple[str, int]  # a metric and its step
 
 KEY, FILES = "coevolve.key", "coevolve.files"  # tags of a run: its stage, and the hash of the files that it mirrors
 
@@ -85,11 +84,15 @@ def _key(key: str) -> str:
     return re.sub(r"['\"`\\]", "_", key)[:LONGEST_NAME]
 
 
-def _lacks(error: Exception) -> bool:
-    """Whether the store does not know the request of ``error``: it says so, or it answers, but fails each time."""
+def _points(steps: Sequence[tuple[int, Mapping[str, float]]]) -> dict[Point, float]:
+    return {(_name(key), step): float(value) for step, figures in steps for key, value in figures.items()}
+
+
+def _refused(error: Exception) -> bool:
+    """Whether each further attempt would fail too. For a part that it lacks, a server on a store of files fails each time."""
     from requests.exceptions import RetryError
 
-    return getattr(error, "error_code", None) in UNKNOWN or isinstance(error.__context__, RetryError)
+    return getattr(error, "error_code", None) in REFUSALS or isinstance(error.__context__, RetryError)
 
 
 @contextmanager
@@ -101,53 +104,66 @@ def _lock() -> Iterator[None]:
 
 
 class Mlflow:
-    """See ``coevolve.tracking.follow.Tracker``."""
+    """See ``coevolve.tracking.follow.Tracker``. Each part of a run is logged once, also if an earlier attempt ended in the middle."""
 
     name = "mlflow"
 
     def __init__(self, experiment: str) -> None:
         self._experiment = experiment
         self._id: str | None = None
-        self._lacking: set[str] = set()  # parts that the store does not know
+        self._refused: set[str] = set()  # parts that the store does not take
+        self._live: dict[str, str] = {}  # the run of the stage that runs here
+        self._monitor: Any = None
 
-    def log(self, record: TrackedRun) -> bool:
-        client, run = self._client(), self._run(record.key, record.files)
-        if run is not None and run.info.status == "FINISHED":
-            return False
-        live = self._run(record.key, _live(record.key))
-        if run is None and live is not None:  # the stage that this process or a killed one ran has its files now
-            run = live
-            client.set_tag(run.info.run_id, FILES, record.files)
-        if run is None:
-            run = self._create(record.key, record.files)
-        name, details = run.info.run_id, record.details()
-        for tag, text in record.tags.items():
+    def has(self, key: str, files: str) -> bool:
+        """A run that a person has deleted stays deleted."""
+        run = self._run(key, files)
+        return run is not None and (run.info.status == "FINISHED" or run.info.lifecycle_stage == "deleted")
+
+    def log(self, key: str, files: str, run: TrackedRun) -> None:
+        client, points = self._client(), _points(run.metrics)
+        begun = self._run(key, files)
+        name = begun.info.run_id if begun else self._live.pop(key, "") or self._create(key, files, run.seconds)
+        self._batch(name, {point: points[point] for point in points.keys() - self._logged(name, points)}, run.params)
+        for tag, text in {**run.tags, FILES: files}.items():
             client.set_tag(name, tag, text)
-        self._params(name, record)
-        self._metrics(name, record.metrics)
-        for path, context in record.datasets:
+        for path, context in run.datasets:
             self._part(f"the dataset {path}", partial(self._input, name, path, context))
-        for path in record.artifacts:
+        for path in run.artifacts:
             client.log_artifact(name, str(path.resolve()))
-        if details.model:
-            self._model(name, details.model)
-        self._traces(name, details)
-        for child in record.children:
+        if run.model:
+            self._model(name, run.model)
+        self._episodes(name, run)
+        for child in run.children:
             self._child(name, child)
-        if details.challenge:
-            self._challenge(details.challenge)
-        client.set_terminated(name, "FINISHED")
-        return True
+        if run.challenge:
+            self._challenge(run.challenge)
+        self._end(name, "FINISHED")
 
     def live(self, key: str, step: int, figures: Mapping[str, float]) -> None:
-        run = self._run(key, _live(key)) or self._create(key, _live(key))
-        if run.info.status != "RUNNING":
-            self._client().update_run(run.info.run_id, "RUNNING")
-        self._metrics(run.info.run_id, [(step, figures)])
+        if key not in self._live:
+            self._live[key] = self._create(key, _live(key))
+            self._watch(self._live[key])
+        self._batch(self._live[key], _points([(step, figures)]), {})
 
     def leave(self, key: str, status: str) -> None:
-        if run := self._run(key, _live(key)):
-            self._client().set_terminated(run.info.run_id, status)
+        if key in self._live:
+            self._end(self._live[key], status)
+
+    def _watch(self, run: str) -> None:
+        """Log system metrics if MLflow's own setting asks for them."""
+        from mlflow.environment_variables import MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING
+
+        if MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING.get():
+            from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+
+            self._monitor = SystemMetricsMonitor(run, resume_logging=True)
+            self._monitor.start()
+
+    def _end(self, run: str, status: str) -> None:
+        if self._monitor:
+            self._monitor.finish()
+        self._client().set_terminated(run, status)
 
     def _client(self) -> Any:
         """A client of the store, in which the experiment exists."""
@@ -166,63 +182,62 @@ class Mlflow:
 
     def _run(self, key: str, files: str) -> Any:
         """The run of ``key`` that mirrors ``files``, or None."""
-        words = f"tags.`{KEY}` = '{_key(key)}' and tags.`{FILES}` = '{files}'"
-        return next(iter(self._client().search_runs([self._id], words, max_results=1)), None)
+        from mlflow.entities import ViewType
 
-    def _create(self, key: str, files: str) -> Any:
-        """A new run. Its name sorts by stage and iteration."""
+        words = f"tags.`{KEY}` = '{_key(key)}' and tags.`{FILES}` = '{files}'"
+        return next(iter(self._client().search_runs([self._id], words, ViewType.ALL, 1)), None)
+
+    def _logged(self, run: str, points: Mapping[Point, float]) -> set[Point]:
+        """The points that the run has of the metrics in ``points``."""
+        names = {name for name, _ in points} & set(self._client().get_run(run).data.metrics)
+        return {(name, one.step) for name in names for one in self._client().get_metric_history(run, name)}
+
+    def _create(self, key: str, files: str, seconds: float = 0.0) -> str:
+        """The id of a new run, which began ``seconds`` ago. Its name sorts by stage and iteration.
+
+        A live run of ``key`` that a killed stage of this folder left behind ends here.
+        """
+        left = f"tags.`{FILES}` = '{_live(key)}' and attributes.status = 'RUNNING'"
+        for killed in self._client().search_runs([self._id], left):
+            self._client().set_terminated(killed.info.run_id, "KILLED")
         stage, _, t = key.partition("/")
         name = f"{stage}/{t.zfill(2)}" if t else stage
         tags = {KEY: _key(key), FILES: files, "coevolve.experiment": dvc.experiment_name()}
+        tags |= {"mlflow.source.name": f"coevolve stage {stage} {t}".rstrip(), "mlflow.source.type": "LOCAL"}
+        tags["mlflow.user"] = os.environ.get("USER", "unknown")
         # a DVC experiment builds on a commit
         if commit := os.environ.get("DVC_EXP_BASELINE_REV") or git("rev-parse", "HEAD"):
-            tags["git.commit"] = commit
-        return self._client().create_run(self._id, tags=tags, run_name=f"{name} {dvc.experiment_name()}")
+            tags["git.commit"] = tags["mlflow.source.git.commit"] = commit
+        began = int((time.time() - seconds) * 1000)
+        run = self._client().create_run(self._id, began, tags, f"{name} {dvc.experiment_name()}")
+        return str(run.info.run_id)
 
-    def _part(self, what: str, send: Callable[[], object], newer: str = "") -> None:
+    def _part(self, what: str, send: Callable[[], object]) -> None:
         """``send`` a part of a run. A part that the store would never accept is left out, and a line says so."""
         from mlflow.exceptions import MlflowException
 
-        if newer in self._lacking:
+        if what in self._refused:
             return
         try:
             send()
         except MlflowException as error:
-            if newer and _lacks(error):
-                self._lacking.add(newer)
-                print(f"this store of mlflow takes no {newer}; they need a database and a server of MLflow 3.4")
-            elif error.error_code == REFUSED:
-                print(f"mlflow rejects {what} ({one_line(str(error))}); the run's files have it")
-            else:
+            if not _refused(error):
                 raise
+            self._refused.add(what)
+            print(f"mlflow rejects {what} ({one_line(str(error))}); the run's files have it")
 
-    def _params(self, run: str, record: TrackedRun) -> None:
-        from mlflow.entities import Param
+    def _batch(self, run: str, points: Mapping[Point, float], params: Mapping[str, Any]) -> None:
+        from mlflow.entities import Metric, Param
 
-        texts = {_name(key): str(value) for key, value in sound(dict(record.params)).items()}
-        params = [Param(key, text[:LONGEST_VALUE]) for key, text in texts.items()]
-        for first in range(0, len(params), BATCH):
-            self._client().log_batch(run, params=params[first : first + BATCH])
+        now = int(time.time() * 1000)
+        texts = {_name(key): str(value) for key, value in sound(dict(params)).items()}
+        self._client().log_batch(
+            run,
+            [Metric(name, value, now, step) for (name, step), value in points.items()],
+            [Param(key, text[:LONGEST_VALUE]) for key, text in texts.items()],
+        )
         if any(len(text) > LONGEST_VALUE for text in texts.values()):
             self._client().log_dict(run, texts, "params.json")
-
-    def _metrics(self, run: str, steps: Sequence[tuple[int, Mapping[str, float]]]) -> None:
-        """Log the points that the run lacks."""
-        from mlflow.entities import Metric
-
-        client, now = self._client(), int(time.time() * 1000)
-        points = {(_name(key), step): float(value) for step, figures in steps for key, value in figures.items()}
-        logged = client.get_run(run).data.metrics
-        known = {
-            (name, one.step)
-            for name in {name for name, _ in points} & set(logged)
-            for one in client.get_metric_history(run, name)
-        }
-        metrics = [
-            Metric(name, value, now, step) for (name, step), value in points.items() if (name, step) not in known
-        ]
-        for first in range(0, len(metrics), POINTS):
-            client.log_batch(run, metrics=metrics[first : first + POINTS])
 
     def _input(self, run: str, path: Path, context: str) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag
@@ -232,8 +247,6 @@ class Mlflow:
 
     def _model(self, run: str, model: Model) -> None:
         """Register the policy, or update the version with its hash if this evaluation has as many tasks or more."""
-        import mlflow
-
         client, digest = self._client(), policy_hash(model.path)
         tags = {
             "coevolve.iteration": str(model.iteration),
@@ -243,20 +256,29 @@ class Mlflow:
             TASKS: str(model.tasks),
             **{f"coevolve.{key}": f"{value:.4g}" for key, value in model.figures.items()},
         }
-        with _lock():  # two experiments may register the same policy at the same time
-            version = self._version(model.name, digest)
-            if version is not None and int(version.tags.get(TASKS, 0)) > model.tasks:
-                return
-            if version is None:
-                kind = model.name.removeprefix("coevolve-")
-                made = mlflow.create_external_model(
-                    name=f"{kind}-{model.iteration}", source_run_id=run, tags=tags, experiment_id=self._id
-                )
-                version = mlflow.register_model(f"models:/{made.model_id}", model.name, tags=tags)
-            else:
-                for key, value in {**tags, MEASURED: run}.items():
-                    client.set_model_version_tag(model.name, version.version, key, value)
+        version = self._version(model.name, digest)
+        if version is None:
+            version = self._register(run, model, tags)
+        elif int(version.tags.get(TASKS, 0)) > model.tasks:
+            return
+        elif version.run_id != run:
+            for key, value in {**tags, MEASURED: run}.items():
+                client.set_model_version_tag(model.name, version.version, key, value)
         client.update_model_version(model.name, version.version, model.description)  # MLflow shows Markdown
+
+    def _register(self, run: str, model: Model, tags: dict[str, str]) -> Any:
+        """A new version, with the signature of a model that answers messages."""
+        import mlflow
+        from mlflow.models import ModelSignature, set_signature
+        from mlflow.types.llm import CHAT_MODEL_INPUT_SCHEMA, CHAT_MODEL_OUTPUT_SCHEMA
+
+        name = f"{model.name.removeprefix('coevolve-')}-{model.iteration}"
+        for begun in self._client().search_logged_models([self._id], f"source_run_id = '{run}'"):
+            self._client().delete_logged_model(begun.model_id)  # of an attempt that ended in the middle
+        made = mlflow.create_external_model(name=name, source_run_id=run, tags=tags, experiment_id=self._id)
+        address = f"models:/{made.model_id}"
+        set_signature(address, ModelSignature(CHAT_MODEL_INPUT_SCHEMA, CHAT_MODEL_OUTPUT_SCHEMA))
+        return mlflow.register_model(address, model.name, tags=tags)
 
     def _version(self, registered: str, digest: str) -> Any:
         """The version with the hash ``digest``, or None. If a store of an earlier release has several, the latest."""
@@ -288,41 +310,49 @@ class Mlflow:
         outcomes = Path(client.download_artifacts(run, OUTCOMES)) if measured else None
         return Incumbent(f"version {one.version}", one.tags.get("dvc.hash", ""), outcomes)
 
-    def _child(self, run: str, child: TrackedRun) -> None:
+    def _child(self, run: str, child: Result) -> None:
         """Make a stage's run a child, unless an earlier pipeline has it."""
         found = self._run(child.key, child.files)
         if found is not None and "mlflow.parentRunId" not in found.data.tags:
             self._client().set_tag(found.info.run_id, "mlflow.parentRunId", run)
 
-    def _traces(self, run: str, details: Details) -> None:
+    def _episodes(self, name: str, run: TrackedRun) -> None:
         """Log episodes, then the tasks of files as records that lead to the traces of failures."""
-        traces: dict[str, str] = {}
-        for trace in details.traces:
+        traces = self._whole(name) if run.traces else {}
+        for trajectory, tags in run.traces:
+            if trajectory.trajectory_id in traces:
+                continue
             try:
                 # MLflow shows words as Markdown, and an image in them would send a request to a server of the agent's choice
-                episode = json.loads(json.dumps(sound(asdict(trace.trajectory))).replace("![", r"!\\["))
+                episode = json.loads(json.dumps(sound(asdict(trajectory))).replace("![", r"!\\["))
             except ValueError as error:
-                print(f"mlflow does not get the trace {trace.trajectory.trajectory_id}: it is {error}")
-                continue
-            traces[trace.trajectory.trajectory_id] = self._trace(run, trace, episode)
-        for path in details.tasks:
-            with _lock():  # two experiments may log the same tasks at the same time
-                send = partial(
-                    mlflow_datasets.log, self._client(), str(self._id), path, _key(str(path)), details.sources, traces
-                )
-                self._part(f"the tasks of {path}", send, DATASETS)
+                print(f"mlflow does not get the trace {trajectory.trajectory_id}: it is {error}")
+            else:
+                traces[trajectory.trajectory_id] = self._trace(name, episode, tags)
+        if run.traces:
+            self._client().set_tag(name, BEGUN, "")
+        for path in run.tasks:
+            log = partial(
+                mlflow_datasets.log, self._client(), str(self._id), path, _key(str(path)), run.sources, traces
+            )
+            self._part("evaluation datasets", log)
 
-    def _trace(self, run: str, trace: Trace, one: Mapping[str, Any]) -> str:
+    def _whole(self, run: str) -> dict[str, str]:
+        """The traces that a run has, by trajectory. A trace that an earlier attempt left half made is deleted."""
+        import mlflow
+
+        if half := self._client().get_run(run).data.tags.get(BEGUN):
+            self._client().delete_traces(self._id, trace_ids=[half])
+        found = mlflow.search_traces(locations=[self._id], run_id=run, include_spans=False, return_type="list")
+        return {one.info.tags["trajectory_id"]: one.info.trace_id for one in found}
+
+    def _trace(self, run: str, one: Mapping[str, Any], more: Mapping[str, str]) -> str:
         """The id of the trace of an episode. A judgement of it is a column of MLflow's view that compares two runs."""
         import mlflow
         from mlflow.entities import AssessmentSource
 
         tags = {key: str(one[key]) for key in ("trajectory_id", "task_id", "iteration", "step", "group", "score")}
-        tags |= {"policy": str(Paths.policy(one["iteration"])), "coevolve.experiment": dvc.experiment_name()}
-        if trace.kinds:
-            tags["signal"] = ", ".join(trace.kinds)
-        if trace.panel:
-            tags["panel"] = trace.panel
+        tags |= {"policy": str(Paths.policy(one["iteration"])), "coevolve.experiment": dvc.experiment_name(), **more}
         whole = mlflow.start_span_no_context(
             f"task {one['task_id'][:LONGEST_NAME]}",
             "AGENT",
@@ -332,6 +362,7 @@ class Mlflow:
             metadata={"mlflow.sourceRun": run},
             experiment_id=self._id,
         )
+        self._client().set_tag(run, BEGUN, whole.trace_id)
         for message in one["messages"][1:]:
             kind = {"assistant": "LLM", "tool": "TOOL"}.get(message["role"], "UNKNOWN")
             span = mlflow.start_span_no_context(message["role"], kind, parent_span=whole)
@@ -351,7 +382,7 @@ class Mlflow:
             source=AssessmentSource("CODE", "checker"),
             metadata={"mlflow.assessment.sourceRunId": run},
         )
-        self._part("a judgement", judge, JUDGEMENTS)
+        self._part("judgements of traces", judge)
         return str(whole.trace_id)
 
 

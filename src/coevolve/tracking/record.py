@@ -29,41 +29,35 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
-    """An episode to read, with the kinds of signals that it set off, or the panel of its task."""
+class TrackedRun:
+    """The content of one run.
 
-    trajectory: Trajectory
-    kinds: Sequence[str] = ()
-    panel: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Details:
-    """The costly parts of a run, which are read only if a tracker lacks the run.
-
-    ``tasks`` are files whose tasks become records of a dataset, and ``sources`` leads from tasks to failed trajectories.
+    ``metrics`` are figures by step, and ``seconds`` the time that the stage took, if it ran on this machine. ``datasets`` are
+    files and their contexts. ``traces`` are episodes to read, with tags. The tasks of the files ``tasks`` become records of a dataset, and ``sources`` leads from tasks to
+    failed trajectories. ``children`` are the runs of the stages, and ``challenge`` is that of the best policy for the alias.
     """
 
+    metrics: Sequence[tuple[int, Mapping[str, float]]]
+    params: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    tags: Mapping[str, str] = field(default_factory=dict)
+    datasets: Sequence[tuple[Path, str]] = ()
+    artifacts: Sequence[Path] = ()
     model: Model | None = None
-    traces: Sequence[Trace] = ()
+    traces: Sequence[tuple[Trajectory, Mapping[str, str]]] = ()
     tasks: Sequence[Path] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
+    children: Sequence["Result"] = ()
     challenge: ChampionGate | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class TrackedRun:
-    """One run: the stage and iteration ``key``, and a hash of the ``files`` that it mirrors; the two identify it.
+class Result:
+    """The files of a finished stage, such as ``train/0``, with a hash of them. ``read`` returns None if there is nothing to log.
 
-    ``metrics`` are figures by step. ``datasets`` are files and their contexts. ``children`` are the runs of the stages.
+    The two names identify a run of a tracker, and only a tracker that lacks the run reads the files.
     """
 
     key: str
     files: str
-    params: Mapping[str, Any]
-    metrics: Sequence[tuple[int, Mapping[str, float]]]
-    details: Callable[[], Details]
-    datasets: Sequence[tuple[Path, str]] = ()
-    artifacts: Sequence[Path] = ()
-    tags: Mapping[str, str] = field(default_factory=dict)
-    children: Sequence["TrackedRun"] = ()
+    read: Callable[[], TrackedRun | None]

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from coevolve.core import dvc
@@ -41,40 +42,43 @@ class Wandb:
     def leave(self, key: str, status: str) -> None:
         pass
 
-    def log(self, record: TrackedRun) -> bool:
-        name = content_hash([record.key, record.files])[:16]
-        done = scratch() / "wandb" / f"{name}.logged"
-        if done.exists():
-            return False
-        stage, details, experiment = record.key.partition("/")[0], record.details(), dvc.experiment_name()
+    def has(self, key: str, files: str) -> bool:
+        return _note(key, files).exists()
+
+    def log(self, key: str, files: str, run: TrackedRun) -> None:
+        stage, experiment = key.partition("/")[0], dvc.experiment_name()
         with self._wandb.init(
             project=self._project,
-            id=name,
-            name=f"{record.key} {experiment}",
+            id=_note(key, files).stem,
+            name=f"{key} {experiment}",
             group=experiment,
             job_type=stage,
             mode=self._mode,
             resume="allow",
-            config={**sound(dict(record.params)), **record.tags},
-        ) as run:
-            datasets = {f"dataset/{path}": file_hash(path) for path, _ in record.datasets}
-            run.config.update(datasets, allow_val_change=True)
-            for step, figures in record.metrics:
-                run.log({**figures, "step": step})
-            for path in record.artifacts:
+            config={**sound(dict(run.params)), **run.tags},
+        ) as there:
+            datasets = {f"dataset/{path}": file_hash(path) for path, _ in run.datasets}
+            there.config.update(datasets, allow_val_change=True)
+            for step, figures in run.metrics:
+                there.log({**figures, "step": step})
+            for path in run.artifacts:
                 artifact = self._wandb.Artifact(f"{stage}-{path.name}", type="file")
                 artifact.add_file(str(path))
-                run.log_artifact(artifact)
-            if details.model:
-                self._model(details.model, run)
-            if details.traces:
-                episodes = [sound(asdict(trace.trajectory)) for trace in details.traces]
+                there.log_artifact(artifact)
+            if run.model:
+                self._model(run.model, there)
+            if run.traces:
+                episodes = [sound(asdict(trajectory)) for trajectory, _ in run.traces]
                 rows = [[*(one[column] for column in COLUMNS), json.dumps(one["messages"])] for one in episodes]
-                run.log({"trajectories": self._wandb.Table(columns=[*COLUMNS, "messages"], data=rows)})
-        write_text(done, record.key)
-        return True
+                there.log({"trajectories": self._wandb.Table(columns=[*COLUMNS, "messages"], data=rows)})
+        write_text(_note(key, files), key)
 
     def _model(self, model: Model, run: Any) -> None:
         place = {"iteration": model.iteration, "dvc.path": str(model.path), "dvc.hash": policy_hash(model.path)}
         artifact = self._wandb.Artifact(model.name, type="model", metadata={**place, **model.figures})
         run.log_artifact(artifact, aliases=[f"{model.name.removeprefix('coevolve-')}-{model.iteration}"])
+
+
+def _note(key: str, files: str) -> Path:
+    """The file that notes a logged run. Its name is the run's id: W&B continues a run that an earlier attempt began."""
+    return scratch() / "wandb" / f"{content_hash([key, files])[:16]}.logged"

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.champion import ChampionRule, champion
-from coevolve.core.hashing import policy_hash
+from coevolve.core.hashing import file_hash, policy_hash
 from coevolve.core.io import parse, read_json, write_json, write_jsonl
 from coevolve.core.outcomes import OUTCOMES, Outcome, PanelMetrics, metrics
 from coevolve.core.paths import Paths
+from coevolve.core.pipeline import steps
 from coevolve.core.stage_seconds import note_seconds
 from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.core.task import Provenance, Task, ToolCall
@@ -62,7 +63,7 @@ def train() -> None:
     write_trajectories(Paths.trajectories(0), [episode("t0", TASKS[0], 0.0), episode("t1", TASKS[1], 1.0)])
 
 
-def evaluate(t: int, solved: int, tasks: int = 64) -> None:
+def evaluate(t: int, solved: int, tasks: int = 64, seconds: float | None = 10.0) -> None:
     policy = Paths.policy(t)
     policy.mkdir(parents=True, exist_ok=True)
     (policy / "model.safetensors").write_bytes(b"%d" % t)
@@ -73,8 +74,9 @@ def evaluate(t: int, solved: int, tasks: int = 64) -> None:
     write_jsonl(Paths.evaluation(t) / OUTCOMES, found)
     results = {name: asdict(one) for name, one in metrics(found, PARAMS.evaluate, 0).items()}
     write_json(Paths.evaluation(t) / "metrics.json", results)
-    write_summary(StageSummary("evaluate", t, {"evaluation episodes": tasks}))
-    note_seconds(f"evaluate/{t}", 10.0)
+    write_summary(StageSummary("evaluate", t, {"evaluation episodes": tasks, "solved": solved}))
+    if seconds is not None:
+        note_seconds(f"evaluate/{t}", seconds)
     kept = Path("scratch/episodes") / f"{policy_hash(policy)}.parquet"
     write_trajectories(kept, [episode(f"e{t}", TASKS[0], float(t))])
 
@@ -89,6 +91,23 @@ def report() -> None:
     stages = [StageSummary("tasks", 0, {"tasks": 2}, ["tasks"]), StageSummary("validate", 1, {"tasks": 2}, ["tasks"])]
     summary = Summary("abc", "miniworld", 0, 0.95, champion(rule, 1), {}, policies=policies, stages=stages)
     write_json(SUMMARY, asdict(summary))
+
+
+def write_lock() -> None:
+    """DVC's notes: all stages have run with what is here."""
+    noted = {}
+    for step in steps(PARAMS.iterations):
+        key = step.stage if step.t is None else f"{step.stage}@{step.t}"
+        deps = [{"path": path, "md5": _hash(Path(path))} for path in step.deps if Path(path).exists()]
+        outs = [{"path": path, "md5": _hash(Path(path))} for path in step.outs]
+        noted[key] = {"cmd": key, "deps": deps, "outs": outs}
+    write_json(Path("dvc.lock"), {"schema": "2.0", "stages": noted})
+
+
+def _hash(path: Path) -> str:
+    if not path.exists():
+        return ""
+    return policy_hash(path) if path.is_dir() else file_hash(path)
 
 
 def followed(params: Params = PARAMS) -> int:

@@ -8,11 +8,11 @@ import pytest
 
 from coevolve.commands import ui
 from coevolve.core.errors import CoevolveError
-from coevolve.core.stage_seconds import note_step
+from coevolve.core.stage_seconds import tell_step
 from coevolve.tracking.follow import following
 from coevolve.tracking.mlflow_sink import Mlflow, view
 from coevolve.tracking.mlflow_store import opened, store
-from coevolve.tracking.record import Details, TrackedRun
+from coevolve.tracking.record import TrackedRun
 from tests.integration.tracking.example import PARAMS, client, runs, write_run
 from tests.waiting import free_port
 
@@ -39,7 +39,7 @@ def log(folder: Path, key: str = "evaluate/0") -> None:
     """A run with one artifact."""
     file = folder / "outcomes.jsonl"
     file.write_text("{}\n")
-    assert Mlflow("test").log(TrackedRun(key, "f" * 32, {}, [], Details, artifacts=[file]))
+    Mlflow("test").log(key, "f" * 32, TrackedRun([], artifacts=[file]))
 
 
 def artifacts(folder: Path) -> list[Path]:
@@ -164,7 +164,7 @@ def test_refusal_is_told_once_in_the_words_of_mlflow(
     capsys.readouterr()
     for number in range(2):
         with following(PARAMS, f"train/{number}"):
-            note_step(f"train/{number}", 0, {"success": 1.0})
+            tell_step(0, {"success": 1.0})
         (line,) = capsys.readouterr().out.splitlines()
         assert line.startswith("mlflow refuses: ") and reason in line and remedy in line
         assert "does not answer" not in line
@@ -179,7 +179,7 @@ def test_silence_is_told_once_with_its_cause(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
     write_run()
     with following(PARAMS, "train/0"):
-        note_step("train/0", 0, {"success": 1.0})
+        tell_step(0, {"success": 1.0})
     (line,) = capsys.readouterr().out.splitlines()
     said = "mlflow does not answer ([Errno 111] Connection refused)"
     assert line == f"{said}; `coevolve track` sends what it lacks when it answers"
@@ -188,4 +188,5 @@ def test_silence_is_told_once_with_its_cause(
 
 
 def ui_options() -> "ui.argparse.Namespace":
+    Path("params.yaml").write_text("iterations: [{t: 0, next: 1}]\ntracking: {experiment: test}\n")
     return ui.argparse.Namespace(experiment="test", port=free_port())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.tracking.mlflow_sink import Mlflow
-from coevolve.tracking.record import Details, Trace, TrackedRun
+from coevolve.tracking.record import TrackedRun
 from tests.integration.tracking.example import TASKS, client, episode, runs
 
 
@@ -19,7 +19,7 @@ def test_words_in_a_trace_load_no_image(image: str, root: Path) -> None:
     told = [{"role": role, "content": image.format(role)} for role in ("user", "assistant", "tool")]
     one = replace(episode("t", TASKS[0], 0.0), task_id=image, messages=told, checks={image: True})
     uri = f"sqlite:///{root}/mlruns/mlflow.db"
-    Mlflow("test").log(TrackedRun("pipeline", "f" * 32, {}, [], lambda: Details(traces=[Trace(one)])))
+    Mlflow("test").log("pipeline", "f" * 32, TrackedRun([], traces=[(one, {})]))
     (pipeline,) = runs(uri, "pipeline")
     (trace,) = client(uri).search_traces(locations=[pipeline.info.experiment_id])
     shown = [trace.info.tags["task_id"], *(json.dumps([span.inputs, span.outputs]) for span in trace.data.spans)]

@@ -63,4 +63,4 @@ def test_every_kind_of_holder_is_challenged_by_the_same_rule(tmp_path: Path) -> 
     assert taken and why.startswith("version 2 replaces version 1: gain +0.234")
     taken, why = promoted(ours, holder("theirs", 100), "version 2")
     assert not taken and why.startswith("version 1 stays, as version 2 has no certain gain")
-    assert parse(ChampionGate, asdict(ours), "journal") == ours
+    assert parse(ChampionGate, asdict(ours), "gate") == ours

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.core.stage_seconds import note_seconds, seconds
+from coevolve.core.stage_seconds import curve, note_seconds, note_step, seconds
 
 
 def test_seconds_of_the_latest_run_are_kept_per_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,3 +24,14 @@ def test_an_incomplete_line_is_ignored(tmp_path: Path, monkeypatch: pytest.Monke
     with (tmp_path / "scratch/seconds.jsonl").open("a") as file:
         file.write('{"experi')
     assert seconds() == {"explore/1": 2.5}
+
+
+def test_curve_is_that_of_the_last_run_also_if_it_continued_a_killed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    for step, loss in ((0, 3.0), (1, 2.0), (2, 1.0), (1, 2.5)):  # the last checkpoint was before step 1
+        note_step("warm", step, {"loss": loss})
+    assert curve("warm") == [(0, {"loss": 3.0}), (1, {"loss": 2.5})]
+    monkeypatch.setenv("DVC_EXP_NAME", "other")
+    assert curve("warm") == [] and curve("generate/0") == []

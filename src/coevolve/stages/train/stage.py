@@ -7,7 +7,6 @@ kill, a new run continues from the last checkpoint. The section `launch` of para
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from coevolve.core import launch
 from coevolve.core.arithmetic import in_effect
@@ -19,7 +18,7 @@ from coevolve.core.pipeline import scratch_key
 from coevolve.core.processes import available, prepare
 from coevolve.core.records import Pair
 from coevolve.core.scratch import claim, scratch
-from coevolve.core.stage_seconds import note_step
+from coevolve.core.stage_seconds import tell_step
 from coevolve.core.stage_summary import TOKENS, StageSummary, write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.environment import Environment
@@ -76,8 +75,7 @@ def _learn(settings: Settings, environment: Environment, job: Job) -> int:
     if available() > 1:
         prepare("coevolve.stages.train.parallel_grpo")  # worker processes import it while this process does
     learn: Learner = LEARNERS.find(settings.train.learner, "learn")
-    log = partial(note_step, f"train/{job.iteration}") if launch.is_main() else None
-    learn(settings, environment, job, log)
+    learn(settings, environment, job, tell_step)
     if launch.is_main():
         steps = [row for _, row in read_jsonl_objects(job.metrics)]
         stage_summary = summary(job.iteration, steps, settings.train.group_size)
