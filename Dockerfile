@@ -17,7 +17,7 @@ ENV PATH=/venv/bin:$PATH
 WORKDIR /build
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY params.yaml dvc.yaml .gitattributes .gitignore .dvcignore ./
-COPY .dvc/config .dvc/config
+COPY .dvc/config .dvc/plots.html .dvc/
 COPY reviews/README.md reviews/README.md
 COPY src src
 RUN pip install -c constraints.txt '.[train,gpu,wandb]' 'psycopg[binary]>=3.2' bitsandbytes \

@@ -37,6 +37,7 @@ SHARING = {
     "tests/integration/pipeline/test_export.py": RUN,
     "tests/integration/pipeline/test_stale.py": RUN,
     "tests/integration/pipeline/test_walks.py": RUN,
+    "tests/integration/pipeline/test_dvc_pages.py": RUN,
     "tests/docs/test_pages.py": RUN,
     "tests/docs/test_tour.py": RUN,
     "tests/integration/policies/test_endpoint_policy.py": "tests/integration/endpoint/test_client.py",

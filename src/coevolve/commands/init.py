@@ -259,7 +259,8 @@ def _version(project: Path, folder: Path, files: Sequence[str]) -> None:
     programs.dvc("init", *(["--subdir"] if inside else []), folder=project)  # with -q, DVC hides its errors
     if inside:  # DVC has staged its files, which move now
         programs.git("rm", "-r", "-q", "--cached", "--ignore-unmatch", ".", folder=project)
-    write_text(project / ".dvc/config", resource(".dvc/config").read_text(encoding="utf-8"))
+    for name in (".dvc/config", ".dvc/plots.html"):
+        write_text(project / name, resource(name).read_text(encoding="utf-8"))
 
 
 def _next(folder: Path, environment: str) -> str:

@@ -31,6 +31,13 @@ def svg(chart: Any) -> str:
     )
 
 
+def library() -> str:
+    """The JavaScript that draws charts in a browser: Vega-Embed, with Vega and Vega-Lite."""
+    import vl_convert
+
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed")
+
+
 def data(rows: Sequence[Mapping[str, Any]]) -> Any:
     import altair as alt
 

@@ -1,6 +1,7 @@
 """Stage `report`: summarize the whole run from its files.
 
-Writes to report/: index.html, summary.json, metrics.json and curves/ (which DVC shows), table.txt, charts.
+Writes to report/: index.html, summary.json, table.txt, charts. DVC shows metrics.json, curves/ and training.csv, and its page of
+plots loads vega.js.
 """
 
 from coevolve.core.champion import ChampionRule

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from coevolve.core.outcomes import LISTED
@@ -79,6 +79,17 @@ def curves(summary: Summary) -> dict[str, str]:
             writer.writerow([t, panels[name].success, panels[name].low, panels[name].high, summary.tasks[t]])
         files[name] = text.getvalue()
     return files
+
+
+def training(iterations: Iterable[Iterable[Mapping[str, Any]]]) -> str:
+    """The text of a CSV file: the metrics of training by step of the run, which has the steps of all ``iterations``."""
+    rows = [{**row, "iteration": t} for t, steps in enumerate(iterations) for row in steps]
+    columns = dict.fromkeys(["step", "iteration", "success", "score", "loss", *(name for row in rows for name in row)])
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**row, "step": step} for step, row in enumerate(rows))
+    return text.getvalue()
 
 
 def headline(summary: Summary) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
 
-from coevolve.core.charts import COLORS, svg
+from coevolve.core.charts import COLORS, library, svg
 from coevolve.core.charts import curves as chart
-from coevolve.core.io import read_tasks, write_json, write_text
+from coevolve.core.io import read_jsonl_objects, read_tasks, write_json, write_text
 from coevolve.core.paths import Paths
 from coevolve.core.records import Generation, Signal
 from coevolve.core.success import is_success
@@ -16,7 +16,7 @@ from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.stages.report.page.reader import alternating, compared, groups, read_existing
 from coevolve.stages.report.page.view import PAGE, added, html_page, strength
 from coevolve.stages.report.run_summary import METRICS, SUMMARY, Summary
-from coevolve.stages.report.tables import curves, headline, table
+from coevolve.stages.report.tables import curves, headline, table, training
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,10 @@ def write(summary: Summary, count: int) -> None:
     write_json(METRICS, headline(summary))
     for panel, text in curves(summary).items():
         write_text(Paths.report / "curves" / f"{panel}.csv", text)
+    if summary.panels:
+        steps = [read_jsonl_objects(Paths.data(t) / "train_metrics.jsonl") for t in range(summary.last)]
+        write_text(Paths.report / "training.csv", training([row for _, row in rows] for rows in steps))
+        write_text(Paths.report / "vega.js", library())
     curve = draw(summary) if summary.panels else ""
     texts = {
         "table.txt": table(summary) + "\n",

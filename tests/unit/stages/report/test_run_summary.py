@@ -60,6 +60,8 @@ def run(params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
         spent = {"endpoint replies": 10, "endpoint prompt tokens": 1370, "endpoint completion tokens": 30}
         spent |= {"candidates": 9}
         write_summary(StageSummary("train", t, {"gradient steps": 20, "loss": 0.5 * t}, costs=["gradient steps"]))
+        steps = [{"step": step, "success": t / 4, "score": 0.5, "kl": 0.1} for step in range(t)]
+        write_jsonl(Paths.data(t) / "train_metrics.jsonl", steps)
         write_summary(StageSummary("signals", t, {"forgetting": 1, "rare": 3 + t}, columns=["forgetting", "rare"]))
         figures = {**spent, "endpoint dollars": 0.07}
         late = ["replies dropped: 2"] if t == 1 else []
@@ -131,7 +133,7 @@ def test_dvc_shows_success_first_and_draws_one_line_per_panel(params: Params, ru
     write_episodes([])
     write(replace(made, policies=hard), 1)
     pipeline = yaml.safe_load((ROOT / "dvc.yaml").read_text())
-    (metrics_file,), (plots,) = pipeline["metrics"], pipeline["plots"]
+    (metrics_file,), (plots, *training) = pipeline["metrics"], pipeline["plots"]
     shown = dotted(read_json(run / metrics_file))
     assert list(shown)[:2] == ["success.validation", "success.hard"] and len(shown) == 9
     assert shown["success.hard"] == 0.75 and shown["success_before.validation"] == 60 / 128
@@ -142,6 +144,13 @@ def test_dvc_shows_success_first_and_draws_one_line_per_panel(params: Params, ru
     with (run / folder / "hard.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert [(line[axes["x"]], line[axes["y"]]) for line in lines] == [(str(t), str(t / 4)) for t in range(4)]
+    axes_of_training = [plot for one in training for plot in one.values()]
+    ((file,),) = {tuple(plot["y"]) for plot in axes_of_training}
+    with (run / file).open() as text:
+        rows = list(csv.DictReader(text))
+    assert {plot["x"] for plot in axes_of_training} | {plot["y"][file] for plot in axes_of_training} <= set(rows[0])
+    found = [(row["step"], row["iteration"], row["success"], row["loss"], row["kl"]) for row in rows]
+    assert found == [("0", "1", "0.25", "", "0.1"), ("1", "2", "0.5", "", "0.1"), ("2", "2", "0.5", "", "0.1")]
 
 
 def test_tracker_gets_success_by_iteration_and_every_stages_figures(params: Params, run: Path) -> None:
