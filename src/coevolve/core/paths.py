@@ -15,6 +15,7 @@ class Paths:
     environment = Path("data/environment.json")
     panels = Path("data/panels")
     base = Path("policies/base")  # the initial model, before its warm start
+    champion = Path("policies/champion")  # a copy of the best policy of the run
     report = Path("report")
     reviews = Path("reviews")  # one file of decisions per reviewer
 

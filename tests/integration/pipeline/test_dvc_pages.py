@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dvc.repo import Repo
 
+from coevolve.core.hashing import policy_hash
+from coevolve.core.io import read_json
 from tests.integration.stages.report.test_page_in_browser import browser
 from tests.project import Project
 
@@ -45,3 +48,11 @@ def test_plots_without_their_library_say_what_is_missing(project: Project, tab: 
     project.dvc("checkout", "report")
     assert [url for url in asked if "/vega@" in url], "the network, as DVC's own page"
     assert "run dvc checkout report" in tab.inner_text("body")
+
+
+def test_champion_is_an_artifact_of_dvc(project: Project) -> None:
+    summary = read_json(project.folder / "report/summary.json")
+    best = project.folder / f"policies/{summary['champion']['policy']}"
+    ((name, artifact),) = Repo(str(project.folder)).artifacts.read()["dvc.yaml"].items()
+    assert (name, artifact.type) == ("champion", "model")
+    assert policy_hash(project.folder / artifact.path) == policy_hash(best)

@@ -1,10 +1,13 @@
 """Stage `report`: summarize the whole run from its files.
 
 Writes to report/: index.html, summary.json, table.txt, charts. DVC shows metrics.json, curves/ and training.csv, and its page of
-plots loads vega.js.
+plots loads vega.js. Copies the best policy to policies/champion, a path that is the same in every run.
 """
 
+import shutil
+
 from coevolve.core.champion import ChampionRule
+from coevolve.core.paths import Paths
 from coevolve.stages.report.run_summary import run_hash, summarize
 from coevolve.stages.report.write import write
 from coevolve.stages.schema import Params
@@ -22,3 +25,6 @@ def main(params: Params) -> None:
     )
     summary = summarize(name, params.environment, params.iterations, rule, params.trains)
     write(summary, params.report.traces)
+    if params.trains:
+        shutil.rmtree(Paths.champion, ignore_errors=True)
+        shutil.copytree(Paths.policy(summary.champion.policy), Paths.champion)
