@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from coevolve import __version__
 from coevolve.commands.options import DIR
 from coevolve.commands.profile import ADDED, apply, change
 from coevolve.core import programs
@@ -31,8 +32,8 @@ from coevolve.stages.schema import load
 from coevolve.stages.warm.config import NEW_WORDS, Warm
 
 HELP = """
-Makes the folder DIR with params.yaml (the keys that you decide), dvc.yaml (the loop; no need to edit it), a README, and the
-folders of git and DVC. DIR must be new or empty: the command overwrites nothing. It asks nothing, and prints the commands to
+Makes the folder DIR with params.yaml (the keys that you decide), dvc.yaml (the loop; no need to edit it), a README, a workflow
+for GitHub, and the folders of git and DVC. DIR must be new or empty: the command overwrites nothing. It asks nothing, and prints the commands to
 type next.
 
   coevolve init DIR                                          # the example: miniworld and the embedded tiny policy
@@ -57,7 +58,9 @@ NEEDED = (
     "params.yaml",
     ".dvc/config",
 )  # files that DVC does not run without, or reads from git
-WRITTEN = {"dvc.yaml", "dvc.lock", "params.yaml", "pyproject.toml", "README.md", *FILES}
+# texts with the names of the environment and of this version
+TEXTS = {"README.md": "project.md", ".github/workflows/check.yml": "project_check.yml"}
+WRITTEN = {"dvc.yaml", "dvc.lock", "params.yaml", "pyproject.toml", *FILES, *TEXTS}
 
 
 @dataclass(frozen=True)
@@ -228,8 +231,9 @@ def _write(project: Path, environment: Tried, args: argparse.Namespace, fit: Fit
         write_text(params, text)
     if environment.name != "miniworld":
         write_text(params, arranged(params.read_text(encoding="utf-8")))
-    readme = (files("coevolve.commands") / "project.md").read_text(encoding="utf-8")
-    write_text(project / "README.md", readme.format(environment=environment.name))
+    for name, source in TEXTS.items():
+        text = (files("coevolve.commands") / source).read_text(encoding="utf-8")
+        write_text(project / name, text.format(environment=environment.name, version=__version__))
 
 
 def arranged(text: str) -> str:

@@ -1,7 +1,10 @@
 """`coevolve init` makes a whole project or none. Errors are one line."""
 
+import os
 import shutil
 import subprocess
+import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ from coevolve.stages.schema import load
 from coevolve.stages.warm.config import NEW_WORDS
 from tests import POLICY, ROOT
 from tests.cli import coevolve
+from tests.waiting import PATIENCE
 
 
 def make(folder: Path, *options: str) -> Path:
@@ -27,7 +31,7 @@ def test_new_project_has_what_the_loop_needs_and_no_test_files(tmp_path: Path) -
     project = make(tmp_path / "mine", "--profile", "smoke")
     names = {path.name for path in project.iterdir()}
     assert names == {
-        ".dvc", ".dvcignore", ".git", ".gitattributes", ".gitignore", "README.md", "dvc.yaml", "params.yaml", "reviews"
+        ".dvc", ".dvcignore", ".git", ".gitattributes", ".github", ".gitignore", "README.md", "dvc.yaml", "params.yaml", "reviews"
     }  # fmt: skip
     params = load(project / "params.yaml")
     assert params.environment == "miniworld" and params.train.steps < load(ROOT / "params.yaml").train.steps
@@ -95,6 +99,34 @@ def test_environment_in_a_file_needs_no_installation(tmp_path: Path) -> None:
     assert list(params)[:7] == ["seed", "method", "environment", "iterations", "warm", "train", "verify"]
     shown = coevolve("env", "show", "lamp", cwd=project)
     assert shown.stdout.startswith("lamp,") and "switch()" in shown.stdout
+
+
+def test_workflow_of_a_project_runs_in_a_clone_of_it(tmp_path: Path) -> None:
+    """Each step as GitHub runs it. The packages are installed, and the loop stops after its first stages."""
+    assert coevolve("env", "new", "shop", cwd=tmp_path).returncode == 0
+    project = make(tmp_path / "mine", "--environment", f"{tmp_path}/shop/shop.py:Shop")
+    clone = tmp_path / "runner/mine"
+    author = {f"GIT_{who}_{what}": "t@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, **author, "PATH": path, "PYTHONPATH": str(ROOT / "src")}
+
+    def ran(command: str, folder: Path) -> str:
+        done = subprocess.run(
+            ["bash", "-e", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    ran(f"git add -A && git commit -qm start && git clone -q . {clone}", project)
+    workflow = load_yaml(clone / ".github/workflows/check.yml", "")
+    assert set(workflow) == {"name", "on", "jobs"}
+    install, *steps = [step for step in workflow["jobs"]["check"]["steps"] if "run" in step]
+    assert version("coevolve") in install["run"]
+    said = {step["name"]: ran(step["run"].replace("dvc repro", "dvc repro tasks"), clone) for step in steps}
+    assert said["Lint"] == "All checks passed!\n"
+    assert "data.coverage" in said["Play the environment"]
+    assert (tmp_path / "runner/smoke/data/0/tasks.jsonl").exists()
+    assert "train@0" in said["List what has changed since the committed run"]
 
 
 BROKEN = {
