@@ -5,7 +5,9 @@ from pathlib import Path
 
 from coevolve.commands.options import FILE
 from coevolve.core.numeric_options import share
+from coevolve.core.terminal import plain
 from coevolve.core.trajectories import stream_trajectories
+from coevolve.core.untrusted import without_secrets
 from coevolve.rollouts.foreign_trajectories import RolloutAccount, named_or_opening, trajectories
 from coevolve.rollouts.rollout_formats import AUTO, FORMATS, lacking, listed, read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options
@@ -13,6 +15,7 @@ from coevolve.rollouts.rollout_row import Options
 HELP = f"""
   coevolve import messages chats.jsonl --out trajectories.parquet  # episodes as chat messages
   coevolve import auto jobs/ --out trajectories.parquet            # rollouts of any format below, by content
+  coevolve import auto jobs/ --out trajectories.parquet --mlflow EXPERIMENT    # and as traces of MLflow
 
 messages: a line of chats.jsonl is an episode. It has `messages` in OpenAI's format (calls in `tool_calls`, or as text in
 <tool_call>), and `score` or `reward`, a number from 0 to 1. --score sets the score of episodes without one. `task_id`,
@@ -28,6 +31,10 @@ The formats do not record everything:
 
 {listed()}
 
+With --mlflow, a rollout is a trace with the tags `score`, `task_id`, `step` and `signal`, in the store of MLFLOW_TRACKING_URI or
+in mlruns/mlflow.db, which takes some tenths of a second per trace. A source that is imported again gets only the traces of its new
+rollouts.
+
 `coevolve grow` reads the same files and makes new tasks.
 """
 
@@ -39,6 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--out", required=True, **FILE, help="the file to write")
     add("--score", type=share, metavar="S", help="score of episodes that have none")
     add("--reward", metavar="NAME", help="the reward to take as the score, if there are several")
+    add("--mlflow", metavar="EXPERIMENT", help="also write the rollouts as traces of this experiment")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,4 +58,9 @@ def run(args: argparse.Namespace) -> int:
     print(f"{args.out}: {account.kept} rollouts of {len(account.tasks)} tasks")
     for line in (*lacking(options), *account.lines(options.remarks)):
         print(f"  {line}")
+    if args.mlflow is not None:
+        from coevolve.tracking import imported
+
+        address = imported.log(args.source, args.out, args.mlflow)
+        print(plain(f"{without_secrets(address)}: {account.kept} traces in experiment {args.mlflow}"))
     return 0

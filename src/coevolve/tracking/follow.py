@@ -33,7 +33,7 @@ from coevolve.stages.report.run_summary import SUMMARY, Summary
 from coevolve.stages.report.tables import by_iteration, totals
 from coevolve.stages.report.write import origins, weak
 from coevolve.stages.schema import Params
-from coevolve.tracking.record import FAILURE, GENERATOR, POLICY, Model, Result, TrackedRun
+from coevolve.tracking.record import FAILURE, GENERATOR, POLICY, Model, Result, TrackedRun, signal_tags
 from coevolve.tracking.refusals import remedy, said
 
 LATER = "`coevolve track` sends what it lacks when it answers"
@@ -269,7 +269,7 @@ def _evaluate(t: int, figures: Figures) -> TrackedRun:
             f"{Paths.policy(t)} at iteration {t}: {told}. Fetch it: coevolve export policy --iteration {t} --out DIR",
             sum(one.tasks for one in panels.values()),
         ),
-        traces=[(one, {"panel": next(iter(panels))}) for one in episodes],
+        traces=[(one, {"policy": str(Paths.policy(t)), "panel": next(iter(panels))}) for one in episodes],
         tasks=files,
         sources={one.task_id: one.trajectory_id for one in reversed(episodes) if not is_success(one.score)},
     )
@@ -296,7 +296,10 @@ def _pipeline(params: Params, settings: Mapping[str, Any], stages: Sequence[Resu
         tags={"coevolve.run": summary.run, "coevolve.arithmetic": summary.arithmetic},
         datasets=[(Paths.tasks(summary.last), "result")],
         artifacts=[SUMMARY, *files],
-        traces=[(one.trajectory, {"signal": ", ".join(one.kinds)} if one.kinds else {}) for one in weakest],
+        traces=[
+            (one.trajectory, {"policy": str(Paths.policy(one.trajectory.iteration)), **signal_tags(one.kinds)})
+            for one in weakest
+        ],
         tasks=[Paths.tasks(summary.last)],
         sources=origins(weakest),
         children=stages,

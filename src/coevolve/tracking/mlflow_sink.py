@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from coevolve.core import dvc
 from coevolve.core.champion import ChampionGate, Incumbent, promoted
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.outcomes import OUTCOMES
-from coevolve.core.paths import Paths
 from coevolve.core.programs import git
 from coevolve.core.success import is_success
 from coevolve.core.untrusted import one_line, sound
@@ -352,18 +352,19 @@ class Mlflow:
         from mlflow.entities import AssessmentSource
 
         tags = {key: str(one[key]) for key in ("trajectory_id", "task_id", "iteration", "step", "group", "score")}
-        tags |= {"policy": str(Paths.policy(one["iteration"])), "coevolve.experiment": dvc.experiment_name(), **more}
+        tags |= {"coevolve.experiment": dvc.experiment_name(), **more}
+        request = list(takewhile(lambda message: message["role"] != "assistant", one["messages"]))
         whole = mlflow.start_span_no_context(
             f"task {one['task_id'][:LONGEST_NAME]}",
             "AGENT",
-            inputs={"task_id": one["task_id"], "messages": one["messages"][:1]},
+            inputs={"task_id": one["task_id"], "messages": request},
             attributes={"score": str(one["score"]), "stop_reason": str(one["stop_reason"])},
             tags=tags,
             metadata={"mlflow.sourceRun": run},
             experiment_id=self._id,
         )
         self._client().set_tag(run, BEGUN, whole.trace_id)
-        for message in one["messages"][1:]:
+        for message in one["messages"][len(request) :]:
             kind = {"assistant": "LLM", "tool": "TOOL"}.get(message["role"], "UNKNOWN")
             span = mlflow.start_span_no_context(message["role"], kind, parent_span=whole)
             span.end(outputs=message["content"])

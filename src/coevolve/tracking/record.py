@@ -61,3 +61,8 @@ class Result:
     key: str
     files: str
     read: Callable[[], TrackedRun | None]
+
+
+def signal_tags(kinds: Sequence[str]) -> dict[str, str]:
+    """The tags of an episode that set off signals of ``kinds``."""
+    return {"signal": ", ".join(kinds)} if kinds else {}
