@@ -115,7 +115,8 @@ def test_file_names_are_unique_and_the_top_level_is_small() -> None:
     package = SOURCE / "coevolve"
     files = [file for file in SOURCE.rglob("*.py") if file.name not in SHARED]
     assert [name for name, count in Counter(file.name for file in files).items() if count > 1] == []
-    assert len([entry for entry in package.iterdir() if entry.name not in ("__pycache__", "py.typed")]) <= TOP
+    held = [file.relative_to(package).parts for file in package.rglob("*") if file.is_file()]
+    assert len({path[0] for path in held if "__pycache__" not in path} - {"py.typed"}) <= TOP
 
 
 def test_files_and_functions_can_be_read_at_once() -> None:
