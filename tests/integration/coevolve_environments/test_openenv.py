@@ -89,8 +89,8 @@ def test_a_silent_server_fails_after_its_seconds(liar: WorkerEnvironment) -> Non
         "import sys\n"
         "from coevolve_environments.openenv import openenv_environment\n"
         "from coevolve.core.task import Task, ToolCall\n"
-        "openenv.SECONDS = 0.5\n"
-        "session = openenv.OpenEnvSession()\n"
+        "openenv_environment.SECONDS = 0.5\n"
+        "session = openenv_environment.OpenEnvSession()\n"
         f"session.reset(Task.create('openenv', 'x', ['look'], {{'seed': {SILENT}}}, [[]]))\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
