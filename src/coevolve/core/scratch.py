@@ -32,6 +32,15 @@ def held(lock: Path) -> Iterator[bool]:
 
 
 @contextmanager
+def in_turn(lock: Path) -> Iterator[None]:
+    """A block that one process at a time runs, by the file ``lock``. A second process waits."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
 def claim(folder: Path) -> Iterator[Path]:
     """``folder`` for this process only, or a folder next to it if another process holds ``folder``.
 
@@ -86,9 +95,7 @@ def once(folder: Path, make: Callable[[Path], object]) -> Path:
 
     A process that asks while another process makes ``folder`` waits for it.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_name(f".{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with in_turn(folder.with_name(f".{folder.name}.lock")):
         if not folder.exists():
             with tempfile.TemporaryDirectory(prefix=".", dir=folder.parent) as parent:
                 whole = Path(parent) / "whole"

@@ -5,7 +5,6 @@ files that it mirrors. So a tracker that was down, a new store, or a clone after
 tracker fails a stage: it is one line.
 """
 
-import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from coevolve.core.outcomes import OUTCOMES, PanelMetrics
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import PipelineStep, settled, steps
 from coevolve.core.programs import git
-from coevolve.core.scratch import scratch
+from coevolve.core.scratch import in_turn, scratch
 from coevolve.core.section import dotted
 from coevolve.core.stage_seconds import curve, listeners, seconds
 from coevolve.core.stage_summary import StageSummary
@@ -71,9 +70,7 @@ def follow(params: Params) -> tuple[int, list[str]]:
 def _follow(followers: Sequence[Tracker], params: Params, done: str = "") -> tuple[int, list[str]]:
     """``done`` is the stage that ends here: DVC notes it later."""
     new, failures = 0, dict[str, None]()
-    scratch().mkdir(parents=True, exist_ok=True)
-    with (scratch() / ".follow.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # stages that end at the same time would log a run twice
+    with in_turn(scratch() / ".follow.lock"):  # stages that end at the same time would log a run twice
         for tracker in followers:
             for result in results(params, done):
                 try:

@@ -1,13 +1,11 @@
 """Log runs, datasets, model versions and traces to MLflow. Synchronous: MLflow's queue loses points at exit."""
 
-import fcntl
 import json
 import os
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import takewhile
@@ -19,6 +17,7 @@ from coevolve.core.champion import ChampionGate, Incumbent, promoted
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.outcomes import OUTCOMES
 from coevolve.core.programs import git
+from coevolve.core.scratch import in_turn
 from coevolve.core.success import is_success
 from coevolve.core.untrusted import one_line, sound
 from coevolve.tracking import mlflow_datasets
@@ -95,14 +94,6 @@ def _refused(error: Exception) -> bool:
     return getattr(error, "error_code", None) in REFUSALS or isinstance(error.__context__, RetryError)
 
 
-@contextmanager
-def _lock() -> Iterator[None]:
-    """Let one process at a time of this project change the store."""
-    with (root() / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 class Mlflow:
     """See ``coevolve.tracking.follow.Tracker``. Each part of a run is logged once, also if an earlier attempt ended in the middle."""
 
@@ -171,8 +162,9 @@ class Mlflow:
 
         if self._id is not None:
             return MlflowClient()
-        root().mkdir(exist_ok=True)
-        with _lock():  # two processes that use a new store for the first time would both create its tables
+        with in_turn(
+            root() / ".lock"
+        ):  # two processes that use a new store for the first time would both create its tables
             client, found = opened(self._experiment)
             if found is None:
                 client.create_experiment(self._experiment, artifact_location=artifacts())

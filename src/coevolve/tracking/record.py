@@ -33,8 +33,9 @@ class TrackedRun:
     """The content of one run.
 
     ``metrics`` are figures by step, and ``seconds`` the time that the stage took, if it ran on this machine. ``datasets`` are
-    files and their contexts. ``traces`` are episodes to read, with tags. The tasks of the files ``tasks`` become records of a dataset, and ``sources`` leads from tasks to
-    failed trajectories. ``children`` are the runs of the stages, and ``challenge`` is that of the best policy for the alias.
+    files and their contexts. ``traces`` are episodes to read, with tags. The tasks of the files ``tasks`` become records of a
+    dataset, and ``sources`` leads from tasks to failed trajectories. ``children`` are the runs of the stages, and ``challenge``
+    is that of the best policy for the alias.
     """
 
     metrics: Sequence[tuple[int, Mapping[str, float]]]

@@ -33,14 +33,15 @@ class NewAnswers:
 
     def row(self, task: Task) -> tuple[Task | None, str]:
         """``task`` as a row that the class rewards, or None with the reason. Its world has the columns."""
-        old = self._known.get(content_hash(task.world))
+        old, unchanged = self._known.get(content_hash(task.world)), _asked(task, task.world)
         with closing(self._environment.open()) as session:
-            first = self._flaw(session, _asked(task, task.world), None)
-            if not first or old is None:
-                return (None if first else _asked(task, task.world)), first
-            for world in self._rewritten(session, task, old):
-                if not self._flaw(session, _asked(task, world), old):
-                    return _asked(task, world), ""
+            first = self._flaw(session, unchanged, None)
+            if not first:
+                return unchanged, ""
+            for world in self._rewritten(session, task, old) if old else ():
+                row = _asked(task, world)
+                if not self._flaw(session, row, old):
+                    return row, ""
         return None, first
 
     def _flaw(self, session: RowSession, row: Task, old: Task | None) -> str:
@@ -56,10 +57,14 @@ class NewAnswers:
     def _rewritten(self, session: RowSession, task: Task, old: Task) -> Iterator[dict[str, Any]]:
         """Worlds of ``task`` with new answers."""
         before, after = _facts(session, old), _facts(session, task)
+        tried: list[dict[str, Any]] = []
         for as_lists, calls_first in product((False, True), repeat=2):
             changes = Changes(before, after, as_lists, calls_first)
             columns = {name: changes.column(value) for name, value in task.world.items() if name != "prompt"}
             new = {name: value for name, value in columns.items() if value != task.world[name]}
+            if new in tried:
+                continue
+            tried.append(new)
             for size in range(1, AT_ONCE + 1):
                 for names in combinations(new, size):
                     yield {**task.world, **{name: new[name] for name in names}}
@@ -141,12 +146,13 @@ class Changes:
     """
 
     def __init__(self, before: Facts, after: Facts, as_lists: bool, calls_first: bool) -> None:
-        written = _as_lists if as_lists else _as_they_are
         changes = [
-            (path, written(value), written(after[path]))
+            (path, value, after[path])
             for path, value in before.items()
             if path and path in after and value != after[path]
         ]
+        if as_lists:
+            changes = [(path, _as_lists(old), _as_lists(new)) for path, old, new in changes]
         self._changes = sorted(changes, key=lambda change: str(change[0][0]).startswith(CALL) != calls_first)
         moved = {path[0] for path, _, _ in self._changes}
         self._names = {name for path in before if path and path[0] in moved for name in path}
@@ -170,10 +176,6 @@ class Changes:
         if not written:
             return value
         return dict(zip(value, written, strict=True)) if isinstance(value, dict) else written
-
-
-def _as_they_are(value: Any) -> Any:
-    return value
 
 
 def _as_lists(value: Any) -> Any:

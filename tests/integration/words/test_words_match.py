@@ -5,13 +5,13 @@ import pytest
 from coevolve.core.records import Candidate
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.registry import make
+from tests.unit.stages.verify.test_panel_overlap import REWORDED, judged, outcome
 from tests.unit.words.test_corrupted_words import (  # noqa: F401
     sound_in,
     test_corrupted_instructions_are_refused_and_sound_ones_are_not,
     test_no_claim_lets_the_instruction_of_another_task_pass,
     test_unmentioned_change_fails_whatever_is_claimed,
 )
-from tests.unit.stages.verify.test_panel_overlap import REWORDED, judged, outcome
 from tests.unit.words.test_words_match import (  # noqa: F401
     made_in,
     reason,
