@@ -162,14 +162,15 @@ def tables(sides: Sequence[Side]) -> list[Any]:
     keys = dict.fromkeys(key for figures in histories for key in figures)
     past = [[key, *(number(figures.get(key)) for figures in histories)] for key in keys]
     panels = list(dict.fromkeys(outcome.panel for outcome in sides[0].outcomes))
-    spent = {panel: [side.tokens_per_success(panel) for side in sides] for panel in panels}
+    measured = {panel: [side.metrics(panel) for side in sides] for panel in panels}
+    spent = {panel: [one and one.tokens_per_success for one in metrics] for panel, metrics in measured.items()}
     costs = [[panel, *(number(tokens and round(tokens)) for tokens in values)] for panel, values in spent.items()]
     times = [side.seconds_per_success() for side in sides]
     if any(time is not None for time in times):
         costs.append(["seconds, all panels", *map(number, times)])
     lost: list[str] = []
     parts: list[Any] = [_gains(sides[0], side, lost) for side in sides[1:]]
-    several = [(panel, [side.several(panel) for side in sides]) for panel in panels]
+    several = [(panel, [one.several if one else {} for one in metrics]) for panel, metrics in measured.items()]
     if passes := [
         [f"{panel} {key}", *(number(figures.get(key)) for figures in known)]
         for panel, known in several

@@ -165,11 +165,6 @@ def _asked(args: argparse.Namespace) -> Params:
     return parse({"iterations": [{"t": 0, "next": 1}], **values}, "-S")
 
 
-def _served(policy: str) -> bool:
-    """Whether the policy is a served model. `endpoint` is the one at ``endpoint.url``."""
-    return policy == "endpoint" or "://" in policy
-
-
 def _check_references(
     environment: Environment, splits: Mapping[str, Sequence[Task]], outcomes: Sequence[Outcome], ends: Sequence[End]
 ) -> None:
@@ -222,7 +217,7 @@ def _opened(
     temperature = asked.evaluate.temperature
     if args.policy == "reference":
         yield ReferencePolicy(environment, parallel=True), None
-    elif _served(args.policy):
+    elif "://" in args.policy:
         log = args.log or Path(tempfile.mkdtemp(prefix="coevolve-")) / "requests.jsonl"
         endpoint = open_endpoint(asked.endpoint, log)
         try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from coevolve.core.outcomes import Outcome, kinds_of, paired_interval, passes, solved
+from coevolve.core.outcomes import Outcome, PanelMetrics, kinds_of, paired_interval, solved
 from coevolve.core.section import dotted
 from coevolve.core.seeding import derive_seed
 from coevolve.core.stage_summary import TASKS
@@ -37,20 +37,14 @@ class Side:
         """The success of each task of a panel: 1 or 0 if it was played once."""
         return solved(self.outcomes, panel)
 
-    def tokens_per_success(self, panel: str) -> float | None:
-        """Tokens that the agent generated on a panel per solved task; None if it solved none."""
-        played = [one for one in self.outcomes if one.panel == panel]
-        successes = sum(one.success for one in played)
-        return sum(one.tokens for one in played) / successes if successes else None
-
     def seconds_per_success(self) -> float | None:
         """Wall time of the evaluation per successful episode; None without a success, or if it did not run here."""
         successes = sum(one.success for one in self.outcomes)
         return self.seconds / successes if self.seconds is not None and successes else None
 
-    def several(self, panel: str) -> dict[str, float]:
-        """pass@k and pass^k on a panel; empty if each task was played once."""
-        return passes(one for one in self.outcomes if one.panel == panel)
+    def metrics(self, panel: str) -> PanelMetrics | None:
+        """The policy's metrics on a panel; None if it did not play it."""
+        return self.summary.policies[self.t].get(panel)
 
 
 @dataclass(frozen=True, slots=True)

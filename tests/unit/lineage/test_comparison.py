@@ -7,7 +7,7 @@ from rich.console import Console
 
 from coevolve.commands.compare import WORDS, tables
 from coevolve.core.champion import Champion
-from coevolve.core.outcomes import Outcome
+from coevolve.core.outcomes import Outcome, PanelMetrics, metrics
 from coevolve.core.stage_summary import StageSummary
 from coevolve.lineage.comparison import Side, differences, gains, history, partly
 from coevolve.stages.evaluate.config import Evaluate
@@ -43,8 +43,11 @@ def test_only_differing_parameters_are_named() -> None:
 
 
 def test_tokens_of_failures_count_towards_tokens_per_success() -> None:
-    assert side("a", {"x": True, "y": False, "z": True}).tokens_per_success("test") == 1.5
-    assert side("a", {"x": False}).tokens_per_success("test") is None
+    def spent(solved: dict[str, bool]) -> float | None:
+        return metrics(side("a", solved).outcomes, CONFIG, 0)["test"].tokens_per_success
+
+    assert spent({"x": True, "y": False, "z": True}) == 1.5
+    assert spent({"x": False}) is None
 
 
 def test_seconds_are_divided_by_successes() -> None:
@@ -95,6 +98,13 @@ def printed(width: int, *sides: Side) -> list[str]:
         for part in tables(sides):
             console.print(part)
     return capture.get().splitlines()
+
+
+def test_tokens_and_several_episodes_are_those_of_the_summary() -> None:
+    panel = PanelMetrics(3, 0.5, 0.4, 0.6, 0.5, 2.0, 40.0, {}, several={"pass@2": 0.75})
+    measured = replace(side("a", {"x": True}), summary=replace(SUMMARY, policies=[{}, {}, {"test": panel}]))
+    cells = [line.split() for line in printed(120, measured, side("b", {"x": True}))]
+    assert ["test", "80", "-"] in cells and ["test", "pass@2", "0.75", "-"] in cells
 
 
 def test_every_panel_is_one_line_in_eighty_columns() -> None:

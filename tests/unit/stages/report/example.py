@@ -28,7 +28,7 @@ def attempt(one: Task, iteration: int, step: int, sample: int, score: float) -> 
         {"role": "user", "content": one.turns[0]},
         {"role": "assistant", "content": "<script>alert(1)</script>"},
         {"role": "tool", "content": "ok " * 1000},
-        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "pay", "arguments": {"x": 1}}}]},
+        {"role": "assistant", "content": '<tool_call>{"name": "pay", "arguments": {"x": 1}}</tool_call>'},
     ]
     name = f"{one.task_id}-{step}-{sample}"
     calls = [CallOutcome("pay", {"x": 1}, True, "ok " * 1000)]

@@ -1,6 +1,5 @@
 """The reader of the report page: the agent's attempts at a task side by side, as plain values."""
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -167,13 +166,6 @@ def _call(match: re.Match[str]) -> str:
 
 
 def _turn(message: Mapping[str, Any]) -> dict[str, str]:
-    content = message.get("content") or ""
-    text = CALL.sub(_call, content) if isinstance(content, str) else json.dumps(content)
-    for call in message.get("tool_calls") or []:
-        function = call.get("function", call)
-        arguments = function.get("arguments", {})
-        name = function["name"]
-        text += "\n" + (readable(name, arguments) if isinstance(arguments, Mapping) else f"{name}({arguments})")
-    text = text.strip()
+    text = CALL.sub(_call, message["content"]).strip()
     more = len(text) - SHOWN
     return {"role": message["role"], "text": text if more <= 0 else f"{text[:SHOWN]} … {more} characters more"}
