@@ -163,7 +163,7 @@ def tables(sides: Sequence[Side]) -> list[Any]:
     past = [[key, *(number(figures.get(key)) for figures in histories)] for key in keys]
     panels = list(dict.fromkeys(outcome.panel for outcome in sides[0].outcomes))
     measured = {panel: [side.metrics(panel) for side in sides] for panel in panels}
-    spent = {panel: [one and one.tokens_per_success for one in metrics] for panel, metrics in measured.items()}
+    spent = {panel: [one.tokens_per_success if one else None for one in metrics] for panel, metrics in measured.items()}
     costs = [[panel, *(number(tokens and round(tokens)) for tokens in values)] for panel, values in spent.items()]
     times = [side.seconds_per_success() for side in sides]
     if any(time is not None for time in times):

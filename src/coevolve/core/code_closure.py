@@ -32,7 +32,6 @@ CARRIERS = frozenset(
         "core/ray_cluster",
         "core/code_closure",
         "core/concurrency",
-        "core/dvc",
         "core/errors",
         "core/guard",
         "core/launch",

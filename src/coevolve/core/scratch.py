@@ -1,4 +1,7 @@
-"""The untracked folder of checkpoints and caches, and exclusive folders in it for one process at a time."""
+"""The root folder and the experiment that DVC gives this process, and the untracked folder of checkpoints and caches.
+
+Folders in it may be exclusive: they belong to one process at a time.
+"""
 
 import fcntl
 import os
@@ -10,13 +13,22 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from coevolve.core import dvc
 from coevolve.core.errors import CoevolveError
+
+
+def dvc_root() -> Path:
+    """The repository's folder. A queued experiment runs in a copy, and this is still the original folder."""
+    return Path(os.environ.get("DVC_ROOT", ".")).resolve()
+
+
+def experiment_name() -> str:
+    """The name of the current DVC experiment; `workspace` outside of experiments."""
+    return os.environ.get("DVC_EXP_NAME") or "workspace"
 
 
 def scratch() -> Path:
     """The untracked folder of checkpoints and caches. It lies under DVC's root, also for queued experiments."""
-    return dvc.root() / "scratch"
+    return dvc_root() / "scratch"
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from coevolve.core.dvc import experiment_name
-from coevolve.core.scratch import scratch
+from coevolve.core.scratch import experiment_name, scratch
 
 FILE = "seconds.jsonl"  # in the scratch folder
 

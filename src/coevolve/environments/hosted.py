@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from coevolve.core import dvc
 from coevolve.core.errors import CoevolveError
+from coevolve.core.scratch import scratch
 from coevolve.environments.worker import WorkerEnvironment
 
 MARK = ".installed"  # holds the hash of the requirements that were installed
@@ -18,7 +18,7 @@ MARK = ".installed"  # holds the hash of the requirements that were installed
 
 def cache() -> Path:
     """The folder of files that environments install and build: COEVOLVE_CACHE, or the project's scratch/environments."""
-    return Path(os.environ.get("COEVOLVE_CACHE", dvc.root() / "scratch/environments"))
+    return Path(os.environ.get("COEVOLVE_CACHE", scratch() / "environments"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,11 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from coevolve.core import dvc
 from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.hashing import content_hash, file_hash
 from coevolve.core.io import read_json, write_json, write_text
 from coevolve.core.plugins import plugins
-from coevolve.core.scratch import scratch
+from coevolve.core.scratch import dvc_root, scratch
 
 SHIPPED = "coevolve.policies"  # entry points of policies that packages ship: name → the package with the files
 POINTER = "pretrained.json"
@@ -92,7 +91,7 @@ def resolve(folder: Path) -> Path:
 
 
 def _place(model: str) -> Path:
-    return dvc.root() / Path(model).expanduser()
+    return dvc_root() / Path(model).expanduser()
 
 
 def is_path(model: str) -> bool:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from coevolve.core.champion import ChampionRule, gate
 from coevolve.core.errors import CoevolveError
@@ -32,32 +32,12 @@ from coevolve.stages.report.run_summary import SUMMARY, Summary
 from coevolve.stages.report.tables import by_iteration, totals
 from coevolve.stages.report.write import origins, weak
 from coevolve.stages.schema import Params
-from coevolve.tracking.record import FAILURE, GENERATOR, POLICY, Model, Result, TrackedRun, signal_tags
+from coevolve.tracking.record import FAILURE, GENERATOR, POLICY, Model, Result, TrackedRun, Tracker, signal_tags
 from coevolve.tracking.refusals import remedy, said
 
 LATER = "`coevolve track` sends what it lacks when it answers"
 
 Figures = Mapping[str, float]
-
-
-class Tracker(Protocol):
-    name: str
-
-    def has(self, key: str, files: str) -> bool:
-        """Whether the tracker has the whole run."""
-        ...
-
-    def log(self, key: str, files: str, run: TrackedRun) -> None:
-        """Log what the tracker lacks of ``run``, also after a process that ended in the middle of it."""
-        ...
-
-    def live(self, key: str, step: int, figures: Mapping[str, float]) -> None:
-        """Log a step of a training that has no files yet."""
-        ...
-
-    def leave(self, key: str, status: str) -> None:
-        """End the live run of a stage that failed."""
-        ...
 
 
 def follow(params: Params) -> tuple[int, list[str]]:

@@ -7,22 +7,21 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
+from functools import cached_property, partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from coevolve.core import dvc
 from coevolve.core.champion import ChampionGate, Incumbent, promoted
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.outcomes import OUTCOMES
 from coevolve.core.programs import git
-from coevolve.core.scratch import in_turn
+from coevolve.core.scratch import dvc_root, experiment_name, in_turn
 from coevolve.core.success import is_success
 from coevolve.core.untrusted import one_line, sound
 from coevolve.tracking import mlflow_datasets
 from coevolve.tracking.mlflow_store import artifacts, database, opened, root, store
-from coevolve.tracking.record import POLICY, Model, Result, TrackedRun
+from coevolve.tracking.record import POLICY, Model, Result, TrackedRun, Tracker
 
 CHAMPION = "champion"
 LONGEST_NAME, LONGEST_VALUE = 250, 6000  # MLflow's limits on names, and on values of params
@@ -94,14 +93,13 @@ def _refused(error: Exception) -> bool:
     return getattr(error, "error_code", None) in REFUSALS or isinstance(error.__context__, RetryError)
 
 
-class Mlflow:
-    """See ``coevolve.tracking.follow.Tracker``. Each part of a run is logged once, also if an earlier attempt ended in the middle."""
+class Mlflow(Tracker):
+    """Each part of a run is logged once, also if an earlier attempt ended in the middle."""
 
     name = "mlflow"
 
     def __init__(self, experiment: str) -> None:
         self._experiment = experiment
-        self._id: str | None = None
         self._refused: set[str] = set()  # parts that the store does not take
         self._live: dict[str, str] = {}  # the run of the stage that runs here
         self._monitor: Any = None
@@ -112,7 +110,7 @@ class Mlflow:
         return run is not None and (run.info.status == "FINISHED" or run.info.lifecycle_stage == "deleted")
 
     def log(self, key: str, files: str, run: TrackedRun) -> None:
-        client, points = self._client(), _points(run.metrics)
+        client, points = self._client, _points(run.metrics)
         begun = self._run(key, files)
         name = begun.info.run_id if begun else self._live.pop(key, "") or self._create(key, files, run.seconds)
         self._batch(name, {point: points[point] for point in points.keys() - self._logged(name, points)}, run.params)
@@ -154,14 +152,11 @@ class Mlflow:
     def _end(self, run: str, status: str) -> None:
         if self._monitor:
             self._monitor.finish()
-        self._client().set_terminated(run, status)
+        self._client.set_terminated(run, status)
 
+    @cached_property
     def _client(self) -> Any:
         """A client of the store, in which the experiment exists."""
-        from mlflow.tracking import MlflowClient
-
-        if self._id is not None:
-            return MlflowClient()
         with in_turn(
             root() / ".lock"
         ):  # two processes that use a new store for the first time would both create its tables
@@ -177,12 +172,12 @@ class Mlflow:
         from mlflow.entities import ViewType
 
         words = f"tags.`{KEY}` = '{_key(key)}' and tags.`{FILES}` = '{files}'"
-        return next(iter(self._client().search_runs([self._id], words, ViewType.ALL, 1)), None)
+        return next(iter(self._client.search_runs([self._id], words, ViewType.ALL, 1)), None)
 
     def _logged(self, run: str, points: Mapping[Point, float]) -> set[Point]:
         """The points that the run has of the metrics in ``points``."""
-        names = {name for name, _ in points} & set(self._client().get_run(run).data.metrics)
-        return {(name, one.step) for name in names for one in self._client().get_metric_history(run, name)}
+        names = {name for name, _ in points} & set(self._client.get_run(run).data.metrics)
+        return {(name, one.step) for name in names for one in self._client.get_metric_history(run, name)}
 
     def _create(self, key: str, files: str, seconds: float = 0.0) -> str:
         """The id of a new run, which began ``seconds`` ago. Its name sorts by stage and iteration.
@@ -190,18 +185,18 @@ class Mlflow:
         A live run of ``key`` that a killed stage of this folder left behind ends here.
         """
         left = f"tags.`{FILES}` = '{_live(key)}' and attributes.status = 'RUNNING'"
-        for killed in self._client().search_runs([self._id], left):
-            self._client().set_terminated(killed.info.run_id, "KILLED")
+        for killed in self._client.search_runs([self._id], left):
+            self._client.set_terminated(killed.info.run_id, "KILLED")
         stage, _, t = key.partition("/")
         name = f"{stage}/{t.zfill(2)}" if t else stage
-        tags = {KEY: _key(key), FILES: files, "coevolve.experiment": dvc.experiment_name()}
+        tags = {KEY: _key(key), FILES: files, "coevolve.experiment": experiment_name()}
         tags |= {"mlflow.source.name": f"coevolve stage {stage} {t}".rstrip(), "mlflow.source.type": "LOCAL"}
         tags["mlflow.user"] = os.environ.get("USER", "unknown")
         # a DVC experiment builds on a commit
         if commit := os.environ.get("DVC_EXP_BASELINE_REV") or git("rev-parse", "HEAD"):
             tags["git.commit"] = tags["mlflow.source.git.commit"] = commit
         began = int((time.time() - seconds) * 1000)
-        run = self._client().create_run(self._id, began, tags, f"{name} {dvc.experiment_name()}")
+        run = self._client.create_run(self._id, began, tags, f"{name} {experiment_name()}")
         return str(run.info.run_id)
 
     def _part(self, what: str, send: Callable[[], object]) -> None:
@@ -223,26 +218,26 @@ class Mlflow:
 
         now = int(time.time() * 1000)
         texts = {_name(key): str(value) for key, value in sound(dict(params)).items()}
-        self._client().log_batch(
+        self._client.log_batch(
             run,
             [Metric(name, value, now, step) for (name, step), value in points.items()],
             [Param(key, text[:LONGEST_VALUE]) for key, text in texts.items()],
         )
         if any(len(text) > LONGEST_VALUE for text in texts.values()):
-            self._client().log_dict(run, texts, "params.json")
+            self._client.log_dict(run, texts, "params.json")
 
     def _input(self, run: str, path: Path, context: str) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
         dataset = Dataset(str(path), file_hash(path), "dvc", json.dumps({"path": str(path)}))
-        self._client().log_inputs(run, [DatasetInput(dataset, [InputTag("mlflow.data.context", context)])])
+        self._client.log_inputs(run, [DatasetInput(dataset, [InputTag("mlflow.data.context", context)])])
 
     def _model(self, run: str, model: Model) -> None:
         """Register the policy, or update the version with its hash if this evaluation has as many tasks or more."""
-        client, digest = self._client(), policy_hash(model.path)
+        client, digest = self._client, policy_hash(model.path)
         tags = {
             "coevolve.iteration": str(model.iteration),
-            "coevolve.experiment": dvc.experiment_name(),
+            "coevolve.experiment": experiment_name(),
             "dvc.path": str(model.path),
             "dvc.hash": digest,
             TASKS: str(model.tasks),
@@ -265,8 +260,8 @@ class Mlflow:
         from mlflow.types.llm import CHAT_MODEL_INPUT_SCHEMA, CHAT_MODEL_OUTPUT_SCHEMA
 
         name = f"{model.name.removeprefix('coevolve-')}-{model.iteration}"
-        for begun in self._client().search_logged_models([self._id], f"source_run_id = '{run}'"):
-            self._client().delete_logged_model(begun.model_id)  # of an attempt that ended in the middle
+        for begun in self._client.search_logged_models([self._id], f"source_run_id = '{run}'"):
+            self._client.delete_logged_model(begun.model_id)  # of an attempt that ended in the middle
         made = mlflow.create_external_model(name=name, source_run_id=run, tags=tags, experiment_id=self._id)
         address = f"models:/{made.model_id}"
         set_signature(address, ModelSignature(CHAT_MODEL_INPUT_SCHEMA, CHAT_MODEL_OUTPUT_SCHEMA))
@@ -274,12 +269,12 @@ class Mlflow:
 
     def _version(self, registered: str, digest: str) -> Any:
         """The version with the hash ``digest``, or None. If a store of an earlier release has several, the latest."""
-        versions = self._client().search_model_versions(f"name = '{registered}' and tags.`dvc.hash` = '{digest}'")
+        versions = self._client.search_model_versions(f"name = '{registered}' and tags.`dvc.hash` = '{digest}'")
         return max(versions, key=lambda version: int(version.version), default=None)
 
     def _challenge(self, gate: ChampionGate) -> None:
         """Move the alias if the challenger passes the gate. Write the reason for either result to its version."""
-        client, ours = self._client(), self._version(POLICY, gate.digest)
+        client, ours = self._client, self._version(POLICY, gate.digest)
         if ours is None:
             return
         name, holder = f"version {ours.version}", self._holder()
@@ -292,7 +287,7 @@ class Mlflow:
 
     def _holder(self) -> Incumbent | None:
         """The version with the alias."""
-        client = self._client()
+        client = self._client
         number = client.get_registered_model(POLICY).aliases.get(CHAMPION)
         if number is None:
             return None
@@ -306,7 +301,7 @@ class Mlflow:
         """Make a stage's run a child, unless an earlier pipeline has it."""
         found = self._run(child.key, child.files)
         if found is not None and "mlflow.parentRunId" not in found.data.tags:
-            self._client().set_tag(found.info.run_id, "mlflow.parentRunId", run)
+            self._client.set_tag(found.info.run_id, "mlflow.parentRunId", run)
 
     def _episodes(self, name: str, run: TrackedRun) -> None:
         """Log episodes, then the tasks of files as records that lead to the traces of failures."""
@@ -322,19 +317,17 @@ class Mlflow:
             else:
                 traces[trajectory.trajectory_id] = self._trace(name, episode, tags)
         if run.traces:
-            self._client().set_tag(name, BEGUN, "")
+            self._client.set_tag(name, BEGUN, "")
         for path in run.tasks:
-            log = partial(
-                mlflow_datasets.log, self._client(), str(self._id), path, _key(str(path)), run.sources, traces
-            )
+            log = partial(mlflow_datasets.log, self._client, str(self._id), path, _key(str(path)), run.sources, traces)
             self._part("evaluation datasets", log)
 
     def _whole(self, run: str) -> dict[str, str]:
         """The traces that a run has, by trajectory. A trace that an earlier attempt left half made is deleted."""
         import mlflow
 
-        if half := self._client().get_run(run).data.tags.get(BEGUN):
-            self._client().delete_traces(self._id, trace_ids=[half])
+        if half := self._client.get_run(run).data.tags.get(BEGUN):
+            self._client.delete_traces(self._id, trace_ids=[half])
         found = mlflow.search_traces(locations=[self._id], run_id=run, include_spans=False, return_type="list")
         return {one.info.tags["trajectory_id"]: one.info.trace_id for one in found}
 
@@ -344,7 +337,7 @@ class Mlflow:
         from mlflow.entities import AssessmentSource
 
         tags = {key: str(one[key]) for key in ("trajectory_id", "task_id", "iteration", "step", "group", "score")}
-        tags |= {"coevolve.experiment": dvc.experiment_name(), **more}
+        tags |= {"coevolve.experiment": experiment_name(), **more}
         request = list(takewhile(lambda message: message["role"] != "assistant", one["messages"]))
         whole = mlflow.start_span_no_context(
             f"task {one['task_id'][:LONGEST_NAME]}",
@@ -355,7 +348,7 @@ class Mlflow:
             metadata={"mlflow.sourceRun": run},
             experiment_id=self._id,
         )
-        self._client().set_tag(run, BEGUN, whole.trace_id)
+        self._client.set_tag(run, BEGUN, whole.trace_id)
         for message in one["messages"][len(request) :]:
             kind = {"assistant": "LLM", "tool": "TOOL"}.get(message["role"], "UNKNOWN")
             span = mlflow.start_span_no_context(message["role"], kind, parent_span=whole)
@@ -366,7 +359,7 @@ class Mlflow:
             status="OK" if success else "ERROR",
         )
         # raises an error if the export failed; the export itself only logs failures
-        self._client().get_trace(whole.trace_id, display=False)
+        self._client.get_trace(whole.trace_id, display=False)
         judge = partial(
             mlflow.log_feedback,
             trace_id=whole.trace_id,
@@ -381,4 +374,4 @@ class Mlflow:
 
 def _live(key: str) -> str:
     """The tag of a stage of this folder's experiment that runs: on a shared server, the runs of other folders are not ours."""
-    return content_hash(["live", socket.gethostname(), str(dvc.root()), dvc.experiment_name(), key])
+    return content_hash(["live", socket.gethostname(), str(dvc_root()), experiment_name(), key])

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from coevolve.core import dvc
+from coevolve.core.scratch import dvc_root
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
@@ -29,7 +29,7 @@ PLACES = (
 
 def root() -> Path:
     """The folder of the project's own store: under DVC's root, also for queued experiments."""
-    return dvc.root() / "mlruns"
+    return dvc_root() / "mlruns"
 
 
 def store() -> str:
@@ -44,8 +44,8 @@ def store() -> str:
         file = url.database or ":memory:"
         if file.startswith((":memory:", "file:")):
             return str(given)
-        return str(url.set(drivername=SQLITE, database=str(dvc.root() / file)))
-    return (dvc.root() / local_file_uri_to_path(given)).as_uri() if is_local_uri(given) else str(given)
+        return str(url.set(drivername=SQLITE, database=str(dvc_root() / file)))
+    return (dvc_root() / local_file_uri_to_path(given)).as_uri() if is_local_uri(given) else str(given)
 
 
 def database() -> Path | None:
@@ -63,7 +63,7 @@ def artifacts() -> str | None:
     file = database()
     if file is None:
         return None
-    return ((root() if file.is_relative_to(dvc.root()) else file.parent) / FOLDER).as_uri()
+    return ((root() if file.is_relative_to(dvc_root()) else file.parent) / FOLDER).as_uri()
 
 
 def opened(experiment: str) -> tuple[Any, Any]:
@@ -87,7 +87,7 @@ def _follow(place: str) -> None:
     """
     file, now = database(), artifacts()
     ours = place.startswith(("file:", "/")) and place.endswith(f"/{root().name}/{FOLDER}")
-    if file is None or not ours or place == now or not file.is_relative_to(dvc.root()):
+    if file is None or not ours or place == now or not file.is_relative_to(dvc_root()):
         return
     with closing(sqlite3.connect(file)) as tables, tables:
         for table, column in PLACES:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from coevolve.core.champion import ChampionGate
 from coevolve.core.trajectories import Trajectory
@@ -62,6 +62,26 @@ class Result:
     key: str
     files: str
     read: Callable[[], TrackedRun | None]
+
+
+class Tracker(Protocol):
+    """A tracker gets the content of runs. One that shows no training before its end takes ``live`` and ``leave`` from here."""
+
+    name: str
+
+    def has(self, key: str, files: str) -> bool:
+        """Whether the tracker has the whole run."""
+
+    def log(self, key: str, files: str, run: TrackedRun) -> None:
+        """Log what the tracker lacks of ``run``, also after a process that ended in the middle of it."""
+
+    def live(self, key: str, step: int, figures: Mapping[str, float]) -> None:
+        """Log a step of a training that has no files yet."""
+        return
+
+    def leave(self, key: str, status: str) -> None:
+        """End the live run of a stage that failed."""
+        return
 
 
 def signal_tags(kinds: Sequence[str]) -> dict[str, str]:

@@ -6,24 +6,22 @@ The stages of a DVC experiment are runs of one group, which corresponds to MLflo
 
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from coevolve.core import dvc
 from coevolve.core.errors import CoevolveError, install
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.io import write_text
-from coevolve.core.scratch import scratch
+from coevolve.core.scratch import experiment_name, scratch
 from coevolve.core.untrusted import sound
-from coevolve.tracking.record import Model, TrackedRun
+from coevolve.tracking.record import Model, TrackedRun, Tracker
 
 COLUMNS = ("task_id", "trajectory_id", "iteration", "step", "group", "score", "stop_reason")
 
 
-class Wandb:
-    """See ``coevolve.tracking.follow.Tracker``. ``mode`` is offline or online; online needs a key and a network."""
+class Wandb(Tracker):
+    """``mode`` is offline or online; online needs a key and a network. W&B gets a training with its files: it can rename no run."""
 
     name = "wandb"
 
@@ -32,21 +30,15 @@ class Wandb:
             import wandb
         except ImportError:
             raise CoevolveError(f"tracking.wandb needs the package wandb; run `{install('wandb')}`") from None
-        os.environ.setdefault("WANDB_DIR", str(dvc.root() / "scratch"))
+        os.environ.setdefault("WANDB_DIR", str(scratch()))
         os.environ.setdefault("WANDB_SILENT", "true")
         self._wandb, self._project, self._mode = wandb, project, mode
-
-    def live(self, key: str, step: int, figures: Mapping[str, float]) -> None:
-        """W&B gets a training with its files: it can rename no run."""
-
-    def leave(self, key: str, status: str) -> None:
-        pass
 
     def has(self, key: str, files: str) -> bool:
         return _note(key, files).exists()
 
     def log(self, key: str, files: str, run: TrackedRun) -> None:
-        stage, experiment = key.partition("/")[0], dvc.experiment_name()
+        stage, experiment = key.partition("/")[0], experiment_name()
         with self._wandb.init(
             project=self._project,
             id=_note(key, files).stem,
