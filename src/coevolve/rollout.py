@@ -14,15 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from coevolve.core.calls import misfit, writable
 from coevolve.core.concurrency import OwnThread, Threads, in_order
 from coevolve.core.deadline import Deadline
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.interruptions import named
 from coevolve.core.processes import WorkerLost
-from coevolve.core.task import CallOutcome, Score, Task
+from coevolve.core.task import CallOutcome, Score, Task, misfit
 from coevolve.core.trajectories import UNREAD, StopReason, Trajectory
+from coevolve.core.untrusted import writable
 from coevolve.environments.border import crossed
 from coevolve.environments.environment import Environment, FailureReason, Session, blameless
 from coevolve.policies.config import PolicySection

@@ -21,11 +21,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.calls import misfit
 from coevolve.core.deadline import Deadline, within
 from coevolve.core.errors import CoevolveError, install
 from coevolve.core.hashing import content_hash, state_hash
-from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.core.task import Observation, Score, Task, ToolCall, misfit
 from coevolve.core.untrusted import one_line
 from coevolve.environments.environment import Environment, EnvironmentFailed, Session, check_owner
 from coevolve.environments.questions import Question, World, asked, met

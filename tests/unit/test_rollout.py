@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from coevolve.core.calls import DEPTH
 from coevolve.core.success import is_success
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.trajectories import StopReason, read_trajectories, write_trajectories
+from coevolve.core.untrusted import DEPTH
 from coevolve.environments.environment import EnvironmentFailed, FailureReason, SessionLost
 from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.scripted_policy import ReferencePolicy

@@ -10,10 +10,9 @@ from typing import Any
 
 from rich.console import Console
 
-from coevolve.core.calls import readable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
-from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.core.task import Observation, Score, Task, ToolCall, readable
 from coevolve.core.terminal import plain
 from coevolve.environments.border import crossed
 from coevolve.environments.environment import Environment

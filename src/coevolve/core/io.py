@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from coevolve.core.calls import DEPTH, writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import SCHEMA_VERSION, Task
+from coevolve.core.untrusted import DEPTH, decode, writable
 
 Record = TypeVar("Record")
 OUTPUTS = ("data", "evaluations", "failures", "generators", "policies", "report")  # folders that the stages write
@@ -59,14 +59,6 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def decode(text: str, **hooks: Any) -> Any:
-    """Parse JSON with the ``hooks`` of ``json.loads``. Invalid JSON is a ValueError with the reason."""
-    try:
-        return json.loads(text, **hooks)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
 
 
 def strict(text: str) -> Any:

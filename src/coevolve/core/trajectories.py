@@ -8,11 +8,10 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError, first_line
-from coevolve.core.io import atomic, decode, missing, remedy
+from coevolve.core.io import atomic, missing, remedy
 from coevolve.core.task import SCHEMA_VERSION, CallOutcome
-from coevolve.core.untrusted import one_line
+from coevolve.core.untrusted import decode, one_line, writable
 
 if TYPE_CHECKING:
     import pyarrow as pa

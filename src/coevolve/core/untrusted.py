@@ -8,19 +8,26 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from coevolve.core.calls import DEPTH, writable
-
+DEPTH = 64  # most nested objects and lists
 URL = "expected http://HOST/PATH or https://HOST/PATH, without a user, a key, a query or white space in it"
+
+
+def writable(text: str) -> str:
+    r"""``text`` in a form that every file can hold: lone surrogates are escaped, as in \ud800."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def decode(text: str, **hooks: Any) -> Any:
+    """Parse JSON with the ``hooks`` of ``json.loads``. Invalid JSON is a ValueError with the reason."""
+    try:
+        return json.loads(text, **hooks)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def loads(text: str | bytes) -> Any:
     """Parse JSON and make its text ``writable``. Invalid or too deeply nested JSON is a ValueError of one line."""
-    if isinstance(text, bytes):
-        text = text.decode("utf-8-sig", "replace")
-    try:
-        return sound(json.loads(text))
-    except RecursionError:
-        raise ValueError(f"nested deeper than {DEPTH} levels") from None
+    return sound(decode(text.decode("utf-8-sig", "replace") if isinstance(text, bytes) else text))
 
 
 def sound(value: Any, left: int = DEPTH) -> Any:

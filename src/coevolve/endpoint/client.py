@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from coevolve.core.calls import DEPTH
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.scratch import scratch
 from coevolve.core.seeding import rng_for
-from coevolve.core.untrusted import one_line, sound
+from coevolve.core.untrusted import DEPTH, one_line, sound
 from coevolve.endpoint.config import EndpointSection
 from coevolve.endpoint.log import RequestLog
 from coevolve.endpoint.messages import Answer, Ask, Failed

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
-from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.core.task import Observation, Score, Task, ToolCall, misfit
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment, EnvironmentFailed, Phrasebook, Session, SessionLost
 from coevolve.environments.sources import sources

@@ -12,9 +12,8 @@ from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError, first_line
-from coevolve.core.task import ToolCall
+from coevolve.core.task import ToolCall, misfit
 
 # what stands around calls in the text of any family that we know
 MARKS = re.compile(

@@ -8,12 +8,11 @@ from importlib.util import find_spec
 from itertools import takewhile
 from typing import Any
 
-from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.io import flaw, strict
 from coevolve.core.refused_answers import refused
-from coevolve.core.task import CallOutcome, ToolCall
+from coevolve.core.task import CallOutcome, ToolCall, misfit
 from coevolve.policies.agent_prompt import parse_reply, parse_text, render_call
 from coevolve.policies.call_format import MARKS, UNREADABLE, Tools
 from coevolve.rollouts.flat_text import ANSWER, BARE

@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import SUCCESS_THRESHOLD
 from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import StopReason, Trajectory
-from coevolve.core.untrusted import one_line
+from coevolve.core.untrusted import one_line, writable
 from coevolve.policies.call_format import Tools
 from coevolve.rollouts.chats import Unreadable, chat, opening
 from coevolve.rollouts.rollout_row import RolloutRow, Rows, SkippedRow

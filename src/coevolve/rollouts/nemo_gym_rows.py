@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from coevolve.core.io import decode
 from coevolve.core.trajectories import StopReason
+from coevolve.core.untrusted import decode
 from coevolve.rollouts.chats import UNTOLD, Unreadable
 from coevolve.rollouts.rollout_row import Options, Place, RolloutFormat, RolloutRow, inner, objects, rollout
 

@@ -9,9 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.io import decode, strict
+from coevolve.core.io import strict
 from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import FAILURE, StopReason
+from coevolve.core.untrusted import decode
 from coevolve.rollouts.chats import UNTOLD, Unreadable
 from coevolve.rollouts.flat_text import messages_of
 from coevolve.rollouts.rollout_row import (

@@ -7,9 +7,8 @@ from os.path import commonpath
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError, first_line
-from coevolve.core.io import decode
+from coevolve.core.untrusted import decode, writable
 from coevolve.rollouts.atif import ATIF
 from coevolve.rollouts.chats import Unreadable
 from coevolve.rollouts.episode_rows import EPISODES

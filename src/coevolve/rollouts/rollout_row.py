@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from coevolve.core.errors import CoevolveError, first_line
-from coevolve.core.io import decode
 from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import FAILURE, StopReason
+from coevolve.core.untrusted import decode
 from coevolve.policies.call_format import Tools
 from coevolve.rollouts.chats import Message, Unreadable, sound
 

@@ -21,10 +21,9 @@ from starlette.requests import Request as Asked
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from coevolve.core.calls import misfit
 from coevolve.core.guard import guard
 from coevolve.core.io import read_json
-from coevolve.core.task import Observation, Task
+from coevolve.core.task import Observation, Task, misfit
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make

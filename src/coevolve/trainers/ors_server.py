@@ -10,10 +10,9 @@ from typing import Any, ClassVar
 from openreward.environments import Environment, Server, Split, TextBlock, ToolOutput, tool
 from pydantic import BaseModel
 
-from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
 from coevolve.core.guard import guard
-from coevolve.core.task import Task
+from coevolve.core.task import Task, misfit
 from coevolve.environments.wire import SAY_TOOL
 from coevolve.environments.worker import WorkerEnvironment
 from coevolve.trainers.replay import Replay, Request, call, say, shared_tools, told

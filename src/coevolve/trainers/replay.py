@@ -9,13 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_tasks
 from coevolve.core.refused_answers import refused
 from coevolve.core.success import is_success
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.core.untrusted import one_line
+from coevolve.core.untrusted import one_line, writable
 from coevolve.environments.border import crossed
 from coevolve.environments.chains import replay
 from coevolve.environments.environment import Environment, blameless

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
-from coevolve.core.task import Task
+from coevolve.core.task import Task, misfit
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.environments.wire import SAY_TOOL

@@ -19,8 +19,7 @@ import verifiers.v1 as vf
 from mcp.types import CallToolResult, TextContent, Tool
 from pydantic import Field
 
-from coevolve.core.calls import misfit
-from coevolve.core.task import Observation
+from coevolve.core.task import Observation, misfit
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make

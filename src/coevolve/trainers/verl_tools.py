@@ -10,8 +10,7 @@ from typing import Any
 from verl.tools.base_tool import BaseTool
 from verl.tools.schemas import ToolResponse
 
-from coevolve.core.calls import misfit
-from coevolve.core.task import Observation
+from coevolve.core.task import Observation, misfit
 from coevolve.trainers import replay
 from coevolve.trainers.replay import Replay, Request
 

@@ -21,9 +21,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.calls import misfit
 from coevolve.core.hashing import content_hash
-from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.core.task import Observation, Score, Task, ToolCall, misfit
 from coevolve.environments.environment import Environment
 from coevolve.environments.hosted import Hosted
 from coevolve_environments.bfcl.data import DOCS, api_class, documented, fingerprint, items, parse_call

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
-from coevolve.core.task import Task, ToolCall
+from coevolve.core.task import Task, ToolCall, misfit
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.environments.worker import WorkerEnvironment

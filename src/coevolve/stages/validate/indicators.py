@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from coevolve.core import stage_summary
-from coevolve.core.calls import readable
 from coevolve.core.records import Attempt, Verdict
 from coevolve.core.statistics import evenness
-from coevolve.core.task import Task
+from coevolve.core.task import Task, readable
 from coevolve.core.trajectories import StopReason, Trajectory, replies_of, unread_note
 from coevolve.core.untrusted import one_line
 from coevolve.stages.validate.config import LOW_IS_BAD, MEANING

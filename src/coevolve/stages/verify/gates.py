@@ -9,14 +9,14 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from coevolve.core.calls import misfit, writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.io import parse, strict
 from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
-from coevolve.core.task import Task, ToolCall
+from coevolve.core.task import Task, ToolCall, misfit
 from coevolve.core.terminal import plain
+from coevolve.core.untrusted import writable
 from coevolve.environments.chains import Played, leaves, precondition, replay, shown_in
 from coevolve.environments.environment import Environment, Session, blameless
 from coevolve.words.words_match import speaks_of, words_match

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.interruptions import SHOWN, contained, counted, interrupted, named
@@ -22,6 +21,7 @@ from coevolve.core.records import Candidate, Gate, Verdict
 from coevolve.core.stage_summary import ACCEPTED, StageSummary
 from coevolve.core.task import Task
 from coevolve.core.trajectories import End
+from coevolve.core.untrusted import writable
 from coevolve.core.workers import Engine, Workers
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment

@@ -8,12 +8,11 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
-from coevolve.core.calls import readable
 from coevolve.core.io import read_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.records import Pair, Signal
 from coevolve.core.success import is_success
-from coevolve.core.task import Task
+from coevolve.core.task import Task, readable
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.policies.agent_prompt import CLOSE, OPEN, parse_reply
 from coevolve.stages.pairs.closeness import parting

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.calls import CHARACTERS, DEPTH, misfit, writable
+from coevolve.core.task import CHARACTERS, misfit
+from coevolve.core.untrusted import DEPTH, writable
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
