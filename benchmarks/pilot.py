@@ -23,10 +23,10 @@ from typing import Any
 from coevolve.core.arithmetic import pin
 from coevolve.core.io import read_json, read_jsonl_objects, write_json
 from coevolve.core.progress import bar
+from coevolve.core.section import load_yaml, read_yaml
 from coevolve.core.seeding import derive_seed
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
-from coevolve.core.yaml_files import load_yaml, read_yaml
 from coevolve.environments.registry import make
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.schema import PARAMS, parse

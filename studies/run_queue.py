@@ -12,7 +12,7 @@ import psutil
 
 from coevolve.core import programs
 from coevolve.core.processes import VARIABLE, available
-from coevolve.core.yaml_files import one_line
+from coevolve.core.section import one_line
 
 
 def parameters(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,11 +12,10 @@ from pydantic import Field
 
 from coevolve.core.charts import curves, svg
 from coevolve.core.errors import CoevolveError
-from coevolve.core.section import Section, Whole
+from coevolve.core.section import Section, Whole, load_yaml, validated
 from coevolve.core.stage_summary import TASKS, TOKENS
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
-from coevolve.core.yaml_files import load_yaml, validated
 from coevolve.stages.report.run_summary import Number, Summary
 from studies.claims import ERROR, Claim, estimate, judge
 

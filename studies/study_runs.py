@@ -11,9 +11,8 @@ from coevolve.core.io import parse, parse_jsonl, read_jsonl
 from coevolve.core.outcomes import OUTCOMES, Outcome, solved
 from coevolve.core.paths import Paths
 from coevolve.core.programs import git
-from coevolve.core.section import dotted
+from coevolve.core.section import dotted, load_yaml, read_yaml
 from coevolve.core.task import Task
-from coevolve.core.yaml_files import load_yaml, read_yaml
 from coevolve.stages.report.run_summary import SUMMARY, Summary
 from studies.run_queue import parameters
 from studies.study_results import Result, Study, cut, result

@@ -1,8 +1,7 @@
 """The part of `coevolve env check` that every environment has to pass, whatever its tasks are."""
 
 from coevolve.audit.checks import CHECKS
-from coevolve.audit.finding import findings
-from coevolve.audit.subject import Subject
+from coevolve.audit.subject import Subject, findings
 from coevolve.environments.environment import Environment
 
 PROMISES = [key for key in CHECKS if key.startswith(("contract", "runtime"))]

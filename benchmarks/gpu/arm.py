@@ -18,8 +18,7 @@ from coevolve.core.arithmetic import pin
 from coevolve.core.io import read_jsonl, read_jsonl_objects
 from coevolve.core.outcomes import OUTCOMES, Outcome, metrics, paired_interval, solved
 from coevolve.core.paths import Paths
-from coevolve.core.section import dotted
-from coevolve.core.yaml_files import read_yaml
+from coevolve.core.section import dotted, read_yaml
 from coevolve.policies import helper_model
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.schema import load

@@ -11,8 +11,7 @@ import pytest
 
 from coevolve.core.code_closure import CARRIERS, PACKAGE, SOURCE, closure
 from coevolve.core.pipeline import COMMAND
-from coevolve.core.section import Section
-from coevolve.core.yaml_files import read_yaml
+from coevolve.core.section import Section, read_yaml
 from coevolve.stages.code.digest import names, reads
 from coevolve.stages.schema import sections
 from tests import ROOT

@@ -20,7 +20,7 @@ from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 from coevolve_environments.miniworld.miniworld_environment import Miniworld
 from coevolve_environments.miniworld.session import MiniworldSession
-from tests.unit.core.test_calls import nested
+from tests.unit.core.test_task import nested
 from tests.unit.environments import unruly
 from tests.unit.stages.train.small import WORLD
 from tests.waiting import PATIENCE

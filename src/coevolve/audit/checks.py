@@ -23,10 +23,9 @@ from typing import Annotated, Any
 
 from pydantic import PositiveInt, StringConstraints, TypeAdapter, ValidationError
 
-from coevolve.audit.finding import CHECKS, check
 from coevolve.audit.leaks import leaks
 from coevolve.audit.players import PLAYERS
-from coevolve.audit.subject import Subject, name
+from coevolve.audit.subject import CHECKS, Subject, check, name
 from coevolve.core.errors import CoevolveError
 from coevolve.core.interruptions import interrupted, named
 from coevolve.core.plugins import place_of

@@ -18,16 +18,15 @@ from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.io import parse, parse_jsonl, write_text
 from coevolve.core.outcomes import OUTCOMES, Outcome
 from coevolve.core.paths import Paths
+from coevolve.core.section import read_yaml
 from coevolve.core.stage_seconds import seconds
 from coevolve.core.statistics import KINDS
 from coevolve.core.task import Task
-from coevolve.core.text_table import text_table
 from coevolve.core.untrusted import one_line
-from coevolve.core.yaml_files import read_yaml
 from coevolve.lineage.comparison import Side, differences, gains, history, partly
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.report.run_summary import SUMMARY, Summary
-from coevolve.stages.report.tables import number
+from coevolve.stages.report.tables import number, text_table
 from coevolve.tracking.mlflow_store import store
 from coevolve.tracking.record import POLICY
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.audit.checks import CHECKS
-from coevolve.audit.finding import SEVERITIES, Finding, chosen, finding, place, write
-from coevolve.audit.subject import Subject
+from coevolve.audit.subject import SEVERITIES, Finding, Subject, chosen, finding, place, write
 from coevolve.commands.options import DIR, FILE, actions
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import count, port, positive

@@ -23,12 +23,11 @@ from coevolve.core.io import write_jsonl
 from coevolve.core.numeric_options import count
 from coevolve.core.outcomes import LISTED, Outcome, by_task, passes, unread
 from coevolve.core.scratch import claim, scratch
+from coevolve.core.section import put
 from coevolve.core.statistics import bootstrap, depths, unit
 from coevolve.core.task import Task
 from coevolve.core.terminal import Printed, apart, plain
-from coevolve.core.text_table import text_table
 from coevolve.core.trajectories import End
-from coevolve.core.yaml_files import put
 from coevolve.endpoint.client import Endpoint, open_endpoint
 from coevolve.environments.environment import Environment, quarantined
 from coevolve.environments.registry import make
@@ -41,6 +40,7 @@ from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.evaluate.evaluation import evaluate
+from coevolve.stages.report.tables import text_table
 from coevolve.stages.schema import Params, parse
 
 ROOM: dict[str, dict[str, Any]] = {  # other defaults than those of params.yaml

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.audit.checks import CHECKS
-from coevolve.audit.finding import COUNT, findings, place, write
-from coevolve.audit.subject import Subject
+from coevolve.audit.subject import COUNT, Subject, findings, place, write
 from coevolve.commands.options import DIR, FILE, SWITCH
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import parse, read_json, read_tasks, write_json, write_jsonl, write_text
@@ -24,7 +23,7 @@ from coevolve.environments.registry import make
 from coevolve.environments.row_environment import RowEnvironment
 from coevolve.lineage.ancestry import iterations, mixed
 from coevolve.lineage.cards import episode_card, policy_card, task_card
-from coevolve.lineage.run_export import preferences, supervised
+from coevolve.lineage.finished_run import preferences, supervised
 from coevolve.lineage.schemas import schemas
 from coevolve.policies.config import PolicySection
 from coevolve.rollout import Limits

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.yaml_files import read_yaml
+from coevolve.core.section import read_yaml
 
 _below = Path()  # the user's folder, seen from the project's folder
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.yaml_files import one_line
+from coevolve.core.section import one_line
 from coevolve.stages.code.digest import STAGES, names, reads
 from coevolve.stages.schema import DERIVED, Params, load, sections, value
 from coevolve.stages.validate.config import Limit

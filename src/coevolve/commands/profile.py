@@ -14,8 +14,7 @@ from ruamel.yaml.comments import CommentedMap
 from coevolve.commands.options import actions
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_text
-from coevolve.core.section import dotted
-from coevolve.core.yaml_files import read_yaml
+from coevolve.core.section import dotted, read_yaml
 from coevolve.stages.schema import load, parse, value
 
 PARAMS = Path("params.yaml")

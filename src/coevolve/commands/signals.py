@@ -15,8 +15,7 @@ from coevolve.rollouts.rollout_formats import listed
 from coevolve.rollouts.rollout_row import Options
 from coevolve.rollouts.weakness_report import Shown, lines, report_of
 from coevolve.stages.signals.config import Signals
-from coevolve.stages.signals.extract import extract
-from coevolve.stages.signals.kinds import KINDS
+from coevolve.stages.signals.extract import KINDS, extract
 
 WIDTH = max(map(len, KINDS)) + 2
 KIND_LINES = "\n".join(f"{kind.name:{WIDTH}}{kind.condition}" for kind in KINDS.values())

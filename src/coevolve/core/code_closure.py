@@ -47,7 +47,6 @@ CARRIERS = frozenset(
         "core/stage_seconds",
         "core/terminal",
         "core/workers",
-        "core/yaml_files",
         "environments/fingerprint",
         "environments/hosted",
         "environments/registry",

@@ -11,8 +11,7 @@ from coevolve.core.arithmetic import in_effect
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.resources import resource
-from coevolve.core.section import Count, Section, Whole
-from coevolve.core.yaml_files import load_yaml
+from coevolve.core.section import Count, Section, Whole, load_yaml
 
 PIPELINE = Path("dvc.yaml")
 LOCK = Path("dvc.lock")

@@ -45,7 +45,7 @@ class Pair:
 class Signal:
     """A weakness of the agent, with the numbers that made the signal fire and the trajectories that show it.
 
-    ``kind`` is a name in ``coevolve.stages.signals.kinds``. A signal is about a task or about a pattern of tools.
+    ``kind`` is a name in ``coevolve.stages.signals.extract``. A signal is about a task or about a pattern of tools.
     ``strength`` says how weak the agent is there, in [0, 1].
     """
 

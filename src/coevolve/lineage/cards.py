@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coevolve.audit.finding import Audit
+from coevolve.audit.subject import Audit
 from coevolve.core.io import parse, read_json
 from coevolve.core.task import Task
 from coevolve.core.untrusted import markdown

@@ -25,8 +25,6 @@ class EndpointPolicy:
     played the episode. A used-up budget ends all episodes. ``failures`` are the reasons of requests without an answer.
     """
 
-    name = "endpoint"
-
     def __init__(self, endpoint: Endpoint, temperature: float) -> None:
         self._endpoint = endpoint
         self._temperature = temperature

@@ -55,8 +55,6 @@ class Reply:
 class Policy(Protocol):
     """Acts in many conversations at the same time."""
 
-    name: str
-
     def begin(self, conversations: Sequence[Conversation]) -> None:
         """Start a rollout with these conversations, and forget the state of earlier ones."""
         ...
@@ -69,10 +67,7 @@ class Policy(Protocol):
 class Replica:
     """A policy in a worker; see ``coevolve.policies.policy.Policy``."""
 
-    name = "replica"
-
     def __init__(self, worker: Any) -> None:
-        self.worker = worker
         self.call, self.close = worker.call, worker.close
 
     def begin(self, conversations: Sequence[Conversation]) -> None:

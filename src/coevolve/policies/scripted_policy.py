@@ -15,8 +15,6 @@ class ReferencePolicy:
     It omits a call with probability ``corruption``.
     """
 
-    name = "reference"
-
     def __init__(self, environment: Environment, corruption: float = 0.0, parallel: bool = False) -> None:
         self._environment = environment
         self._corruption = corruption

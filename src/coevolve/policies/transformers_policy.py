@@ -161,8 +161,6 @@ class GrowingLayer(DynamicLayer):  # type: ignore[misc]
 class TransformersPolicy:
     """See ``coevolve.policies.policy.Policy``. ``temperature`` 0 is greedy."""
 
-    name = "transformers"
-
     def __init__(
         self, model: Any, tokenizer: Any, temperature: float, template: Mapping[str, Any] | None = None
     ) -> None:

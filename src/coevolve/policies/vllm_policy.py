@@ -42,8 +42,6 @@ Complete = Callable[[Sequence[TokenPrompt]], list[tuple[list[int], list[float]]]
 class VllmPolicy:
     """See ``coevolve.policies.policy.Policy``. ``ends`` are the tokens that end a reply, ``context`` the model's length."""
 
-    name = "vllm"
-
     def __init__(
         self,
         complete: Complete,

@@ -9,8 +9,8 @@ from typing import Any
 
 from coevolve.core.io import parse, read_jsonl
 from coevolve.core.records import Attempt, Signal
+from coevolve.core.section import validated
 from coevolve.core.trajectories import Trajectory, stream_trajectories
-from coevolve.core.yaml_files import validated
 from coevolve.rollouts.chats import Unreadable
 from coevolve.rollouts.episode_rows import recorded
 from coevolve.rollouts.foreign_trajectories import RolloutAccount, named_or_opening, trajectories

@@ -26,8 +26,8 @@ from coevolve.core.plugins import is_place, plugins
 from coevolve.core.records import Signal, Verdict
 from coevolve.core.resources import resource
 from coevolve.core.scratch import alone
+from coevolve.core.section import put
 from coevolve.core.task import Task
-from coevolve.core.yaml_files import put
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.environments.row_environment import RowEnvironment

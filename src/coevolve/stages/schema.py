@@ -9,9 +9,8 @@ from pydantic import Field, ValidationError, model_validator
 from coevolve.core.errors import CoevolveError
 from coevolve.core.launch import Launch
 from coevolve.core.pipeline import Iteration
-from coevolve.core.section import LearnerConfig, Section, Whole, one_of
+from coevolve.core.section import LearnerConfig, Section, Whole, explain, load_yaml, one_of, unknown, validated
 from coevolve.core.workers import Compute
-from coevolve.core.yaml_files import explain, load_yaml, unknown, validated
 from coevolve.endpoint.config import EndpointSection
 from coevolve.environments.registry import is_own
 from coevolve.environments.registry import names as environments

@@ -1,8 +1,7 @@
 """Answers that depend on the order of a set, or on the time of day, differ in another process."""
 
 import coevolve.audit.checks  # noqa: F401  (fills the table of checks)
-from coevolve.audit.finding import finding
-from coevolve.audit.subject import Subject
+from coevolve.audit.subject import Subject, finding
 from coevolve.environments.registry import make
 
 CHECK = "semantic.verifier_portability"

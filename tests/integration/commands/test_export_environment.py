@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.audit import checks
-from coevolve.audit.finding import finding, place, write
-from coevolve.audit.subject import Subject
+from coevolve.audit.subject import Subject, finding, place, write
 from coevolve.cli import parser
 from coevolve.commands import export
 from coevolve.core.errors import CoevolveError

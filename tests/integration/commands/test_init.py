@@ -13,7 +13,7 @@ from coevolve.cli import parser
 from coevolve.commands import init, stage
 from coevolve.core.errors import CoevolveError
 from coevolve.core.pipeline import of_project
-from coevolve.core.yaml_files import load_yaml, read_yaml
+from coevolve.core.section import load_yaml, read_yaml
 from coevolve.environments.sources import environment_code
 from coevolve.stages.schema import load
 from coevolve.stages.warm.config import NEW_WORDS

@@ -14,8 +14,8 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.core.processes import WorkerDied
 from coevolve.core.ray_cluster import RayCluster, cluster
+from coevolve.core.section import validated
 from coevolve.core.workers import Compute, Workers, engine
-from coevolve.core.yaml_files import validated
 from coevolve.environments.fingerprint import fingerprint_of
 from coevolve.policies.policy import Replicas
 from coevolve.policies.transformers_policy import open_transformers

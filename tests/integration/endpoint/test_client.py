@@ -11,9 +11,8 @@ import pytest
 from pydantic import BaseModel
 
 from coevolve.core.errors import CoevolveError
-from coevolve.endpoint.client import Ask, Endpoint, Exhausted, Failed, open_endpoint
+from coevolve.endpoint.client import Ask, Endpoint, Exhausted, Failed, RequestLog, open_endpoint
 from coevolve.endpoint.config import EndpointSection
-from coevolve.endpoint.log import RequestLog
 from coevolve.endpoint.structured import Broken, ask_json
 from tests.integration.endpoint.proxy import proxy
 from tests.unit.stages.train.small import PARAMS

@@ -17,8 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coevolve.core.errors import CoevolveError
-from coevolve.endpoint.client import Answer, Exhausted, Failed
-from coevolve.endpoint.log import RequestLog
+from coevolve.endpoint.client import Answer, Exhausted, Failed, RequestLog
 from tests.integration.endpoint.proxy import proxy
 from tests.integration.endpoint.test_client import GOOD, ask, endpoint
 from tests.waiting import PATIENCE, until

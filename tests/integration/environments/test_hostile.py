@@ -16,7 +16,7 @@ from coevolve.environments.worker import WorkerEnvironment
 from coevolve.policies.policy import Conversation, Reply
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 from tests.hosted import HOSTED, installed
-from tests.unit.core.test_calls import nested
+from tests.unit.core.test_task import nested
 from tests.waiting import PATIENCE
 
 LIMITS = Limits(200, 10**9, 10**6, PATIENCE)

@@ -24,7 +24,7 @@ from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 from tests import ROOT
 from tests.contract import PROMISES, violations
-from tests.unit.core.test_calls import nested
+from tests.unit.core.test_task import nested
 from tests.waiting import PATIENCE, alive, until
 
 LIMITS = Limits(16, 10**6, 64, PATIENCE)

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from coevolve.core.yaml_files import one_line
+from coevolve.core.section import one_line
 from studies.run_queue import parameters, quoted
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"])).filter(

@@ -17,8 +17,8 @@ from coevolve.cli import parser
 from coevolve.commands import export
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_tasks
+from coevolve.core.section import read_yaml
 from coevolve.core.task import Task
-from coevolve.core.yaml_files import read_yaml
 from tests.integration.coevolve_environments.test_openenv import running
 from tests.integration.trainers.test_served_tasks import GROWN
 from tests.waiting import PATIENCE, free_port

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from coevolve.audit.checks import CHECKS
-from coevolve.audit.finding import SHOWN, Finding, chosen, finding
-from coevolve.audit.subject import Subject
+from coevolve.audit.subject import SHOWN, Finding, Subject, chosen, finding
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coevolve.core.yaml_files import put, read_yaml
+from coevolve.core.section import put, read_yaml
 from coevolve.stages.code.digest import digest, names
 from coevolve.stages.schema import Params, parse
 from tests import ROOT

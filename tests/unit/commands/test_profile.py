@@ -8,8 +8,7 @@ from jsonschema import Draft202012Validator
 
 from coevolve.commands.profile import ADDED, WHOLE, _text, apply, names
 from coevolve.core.errors import CoevolveError
-from coevolve.core.section import dotted
-from coevolve.core.yaml_files import read_yaml
+from coevolve.core.section import dotted, read_yaml
 from coevolve.lineage.schemas import schemas
 from coevolve.stages.schema import load, value
 from tests import ROOT

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.audit.finding import Audit, Finding
+from coevolve.audit.subject import Audit, Finding
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Task, ToolCall
 from coevolve.core.untrusted import markdown

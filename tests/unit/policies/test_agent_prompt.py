@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from coevolve.core.task import ToolCall
 from coevolve.policies.agent_prompt import parse_reply, render_call
-from tests.unit.core.test_calls import JSON
+from tests.unit.core.test_task import JSON
 
 
 @given(st.lists(st.builds(ToolCall, st.text(min_size=1), st.dictionaries(st.text(), JSON, max_size=3)), max_size=3))

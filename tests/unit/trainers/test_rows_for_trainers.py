@@ -14,8 +14,8 @@ from coevolve.cli import parser
 from coevolve.commands import export
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects, write_jsonl
+from coevolve.core.section import read_yaml
 from coevolve.core.task import Provenance, Task, ToolCall
-from coevolve.core.yaml_files import read_yaml
 from coevolve.environments import registry
 from coevolve.environments.registry import make
 from coevolve.environments.row_environment import RowEnvironment

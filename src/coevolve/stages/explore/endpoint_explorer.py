@@ -26,7 +26,7 @@ from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.explorer import Means, accepted, record
 from coevolve.stages.explore.guidance import draw_tools
 from coevolve.stages.explore.requests import Request
-from coevolve.stages.signals.kinds import KINDS
+from coevolve.stages.signals.extract import KINDS
 
 SHOWN, OBSERVATION = 30, 400  # calls of the trajectory in the prompt, and characters of each observation
 NAMED = 3  # draws of tools for a prompt without a weakness, by the guidance's weights

@@ -2,13 +2,15 @@
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from coevolve.core.outcomes import LISTED
 from coevolve.core.stage_summary import ACCEPTED, TASKS, TOKENS
-from coevolve.core.text_table import text_table
 from coevolve.stages.report.run_summary import Number, Summary
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def table(summary: Summary) -> str:
@@ -136,3 +138,18 @@ def by_iteration(summary: Summary, seconds: Mapping[str, float]) -> list[dict[st
         if t and int(t) < len(figures):
             figures[int(t)][f"seconds/{stage_name}"] = value
     return figures
+
+
+def text_table(title: str, columns: Sequence[str], *sections: Iterable[Sequence[str]]) -> "Table":
+    """A table with a line between its ``sections`` of rows. The first column holds names, the others numbers."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left")
+    for rows in sections:
+        for row in rows:
+            table.add_row(*row)
+        table.add_section()
+    return table

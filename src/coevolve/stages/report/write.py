@@ -13,8 +13,16 @@ from coevolve.core.records import Generation, Signal
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
-from coevolve.stages.report.page.reader import alternating, compared, groups, read_existing
-from coevolve.stages.report.page.view import PAGE, added, html_page, strength
+from coevolve.stages.report.page.reader import (
+    PAGE,
+    added,
+    alternating,
+    compared,
+    groups,
+    html_page,
+    read_existing,
+    strength,
+)
 from coevolve.stages.report.run_summary import METRICS, SUMMARY, Summary
 from coevolve.stages.report.tables import curves, headline, table, training
 

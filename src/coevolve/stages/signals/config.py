@@ -6,7 +6,7 @@ from pydantic import Field
 
 from coevolve.core.section import Section, one_of
 
-KINDS = ("forgetting", "boundary", "rare", "unsolved")  # the names of the registry, `kinds`
+KINDS = ("forgetting", "boundary", "rare", "unsolved")  # the names in `KINDS` of extract.py
 
 
 class Signals(Section):

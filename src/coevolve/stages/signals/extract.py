@@ -1,4 +1,4 @@
-"""Extract signals, the agent's weaknesses, from a table by the rules of ``kinds``, each with its evidence.
+"""Extract signals, the agent's weaknesses, from a table by the rules of ``KINDS``, each with its evidence.
 
 ``table`` reads, checks, sorts and counts out of core. This module passes the sorted visits to every rule once, so the
 same rules work on tables of any size.
@@ -9,16 +9,23 @@ from itertools import groupby
 
 from coevolve.core.hashing import content_hash
 from coevolve.core.records import Signal
+from coevolve.stages.signals.boundary import BOUNDARY
 from coevolve.stages.signals.config import Signals
+from coevolve.stages.signals.forgetting import FORGETTING
 from coevolve.stages.signals.kind import Firing, Kind
-from coevolve.stages.signals.kinds import KINDS
+from coevolve.stages.signals.rare import RARE
 from coevolve.stages.signals.table import Table
+from coevolve.stages.signals.unsolved import UNSOLVED
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind for kind in (FORGETTING, BOUNDARY, RARE, UNSOLVED)
+}  # in the order of reports; guidance, prompts and parameters read it too
 
 
 def extract(table: Table, iteration: int, config: Signals) -> Iterator[Signal]:
     """The signals of ``config.kinds`` in ``table``: task by task, at most one per kind, then the signals about patterns.
 
-    Kinds come in the order of the registry. The same input gives the same signals in the same order.
+    Kinds come in the order of ``KINDS``. The same input gives the same signals in the same order.
     """
     kinds = [kind for name, kind in KINDS.items() if name in config.kinds]
     task_kinds = [(kind, kind.of_task) for kind in kinds if kind.of_task]

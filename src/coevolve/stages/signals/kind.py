@@ -1,4 +1,4 @@
-"""The kinds of signals. A kind is a file with its rule, evidence and strength, an entry in ``kinds``, and a name in ``config``."""
+"""The kinds of signals. A kind is a file with its rule, evidence and strength, an entry in ``extract.KINDS``, and a name in ``config``."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

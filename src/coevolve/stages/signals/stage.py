@@ -14,8 +14,7 @@ from coevolve.core.paths import Paths
 from coevolve.core.records import Attempt, Signal
 from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.stages.schema import Params
-from coevolve.stages.signals.extract import extract
-from coevolve.stages.signals.kinds import KINDS
+from coevolve.stages.signals.extract import KINDS, extract
 from coevolve.stages.signals.rare import absence
 from coevolve.stages.signals.table import open_table
 

@@ -20,7 +20,7 @@ from coevolve.environments.chains import observed
 from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import learn
 from coevolve.prompts.prompt import prompt, quoted, quoted_call, quoted_lines
-from coevolve.stages.signals.kinds import KINDS
+from coevolve.stages.signals.extract import KINDS
 from coevolve.stages.synthesize.synthesizer import candidate
 
 EXAMPLES = 3  # tasks of users in the prompt, rather of the same tools, to show how they speak

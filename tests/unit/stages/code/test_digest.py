@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.yaml_files import load_yaml
+from coevolve.core.section import load_yaml
 from coevolve.stages.code.digest import digest, names, reads
 from coevolve.stages.schema import Params, load, parse
 from tests import ROOT

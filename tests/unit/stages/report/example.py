@@ -9,8 +9,7 @@ from coevolve.core.records import Signal
 from coevolve.core.stage_summary import StageSummary
 from coevolve.core.task import CallOutcome, Provenance, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
-from coevolve.stages.report.page.reader import groups
-from coevolve.stages.report.page.view import added
+from coevolve.stages.report.page.reader import added, groups
 from coevolve.stages.report.run_summary import Summary
 from coevolve.stages.report.write import draw, render
 

@@ -9,8 +9,7 @@ from coevolve.core.records import Generation
 from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.stages.generate.spec import exploration_of
-from coevolve.stages.report.page.reader import groups
-from coevolve.stages.report.page.view import added
+from coevolve.stages.report.page.reader import added, groups
 from coevolve.stages.report.write import render
 from tests.unit.stages.report.example import ADDED, ATTEMPTS, BESIDE, KINDS, SEEDS, SIGNALS, SUMMARY, attempt
 

@@ -9,13 +9,12 @@ import pytest
 from coevolve.core.attempts import attempt_of
 from coevolve.core.errors import CoevolveError
 from coevolve.core.records import Signal
-from coevolve.core.yaml_files import read_yaml
+from coevolve.core.section import read_yaml
 from coevolve.stages.schema import parse
 from coevolve.stages.signals import config
 from coevolve.stages.signals.config import Signals
-from coevolve.stages.signals.extract import extract
+from coevolve.stages.signals.extract import KINDS, extract
 from coevolve.stages.signals.kind import Firing, Kind
-from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.stage import check_start
 from coevolve.stages.signals.table import Visit, open_table
 from tests import ROOT

@@ -18,8 +18,7 @@ from coevolve.core.records import Attempt, Signal
 from coevolve.rollouts.find_weaknesses import evidence
 from coevolve.stages.signals import table
 from coevolve.stages.signals.config import Signals
-from coevolve.stages.signals.extract import extract
-from coevolve.stages.signals.kinds import KINDS
+from coevolve.stages.signals.extract import KINDS, extract
 from coevolve.stages.signals.rare import absence
 from coevolve.stages.signals.table import open_table
 

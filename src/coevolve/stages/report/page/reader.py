@@ -1,8 +1,12 @@
-"""The reader of the report page: the agent's attempts at a task side by side, as plain values."""
+"""The report page, self-contained, so that it needs no network, and its contents as plain values.
+
+They are the agent's attempts at a task side by side, the kinds of signals, and new tasks with their lineage.
+"""
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from importlib.resources import files
 from itertools import groupby
 from math import inf
 from pathlib import Path
@@ -10,15 +14,22 @@ from typing import Any, TypeVar
 
 from coevolve.core.io import read_jsonl
 from coevolve.core.paths import Paths
-from coevolve.core.records import Pair, Signal
+from coevolve.core.records import Generation, Pair, Signal
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, readable
+from coevolve.core.terminal import plain
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.policies.agent_prompt import CLOSE, OPEN, parse_reply
+from coevolve.stages.generate.spec import exploration_of
 from coevolve.stages.pairs.closeness import parting
+from coevolve.stages.report.run_summary import Summary
+from coevolve.stages.signals.strongest import subject
 
 SHOWN = 1500  # most characters of a message
 TURNS = 40  # most messages of an attempt
+PAGE = "coevolve.stages.report.page"
+GENERATOR, UNGUIDED = "the generator", "no signal"
+NEW = 10  # most new tasks per iteration to show
 CALL = re.compile(f"{OPEN}.*?{CLOSE}", re.DOTALL)
 
 Item = TypeVar("Item")
@@ -168,3 +179,57 @@ def _turn(message: Mapping[str, Any]) -> dict[str, str]:
     text = CALL.sub(_call, message["content"]).strip()
     more = len(text) - SHOWN
     return {"role": message["role"], "text": text if more <= 0 else f"{text[:SHOWN]} … {more} characters more"}
+
+
+def html_page(template: str, **values: Any) -> str:
+    """The page of a ``template``. All ``values`` are escaped, unless the template says `safe`."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader(PAGE, "")
+    pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    pages.finalize = lambda value: plain(value) if type(value) is str else value  # a model may write control characters
+    style = (files(PAGE) / "page.css").read_text(encoding="utf-8")
+    return pages.get_template(template).render(**values, style=style)
+
+
+def strength(summary: Summary) -> list[str]:
+    """The kinds of signals, the strongest first, as in the summaries of stage `signals`."""
+    return list(dict.fromkeys(kind for stage in summary.stages if stage.stage == "signals" for kind in stage.columns))
+
+
+def added(
+    tasks: Sequence[Task],
+    following: Sequence[Task],
+    signals: Sequence[Signal],
+    specs: Sequence[Generation],
+    links: Mapping[str, str],
+) -> dict[str, Any]:
+    """The tasks that an iteration added: their numbers by origin, new families, and up to ``NEW`` with their lineage.
+
+    ``tasks`` and ``following`` are the datasets before and after it. A task's origin is the kind of its first signal,
+    or the task generator. The tasks with lineage alternate between origins. ``links`` holds the page's anchors of
+    trajectories by id.
+    """
+    words = {task.task_id: " / ".join(task.turns) for task in tasks}
+    by_id = {signal.signal_id: signal for signal in signals}
+    generated = {exploration_of(spec) for spec in specs}
+
+    def row(task: Task) -> dict[str, Any]:
+        source = task.provenance
+        causes = [by_id[name] for name in source.signal_ids if name in by_id] if source else []
+        guide = GENERATOR if source and source.exploration_id in generated else UNGUIDED
+        return {
+            "task": task,
+            "origin": causes[0].kind if causes else guide,
+            "about": subject(causes[0], words) if causes else "",
+            "link": next((links[name] for one in causes for name in one.trajectory_ids if name in links), None),
+            "rate": source.pass_rate if source else None,
+        }
+
+    new = [row(task) for task in following if task.task_id not in words]
+    return {
+        "tasks": len(new),
+        "families": len({one["task"].family for one in new} - {task.family for task in tasks}),
+        "origins": Counter(one["origin"] for one in new).most_common(),
+        "shown": alternating(new, lambda one: one["origin"])[:NEW],
+    }

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.yaml_files import load_yaml, read_yaml
+from coevolve.core.section import load_yaml, read_yaml
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.io import write_jsonl
-from tests.unit.lineage.test_run_export import TINY, episodes, rows  # noqa: F401  (fixtures)
+from tests.unit.lineage.test_finished_run import TINY, episodes, rows  # noqa: F401  (fixtures)
 
 
 def test_datasets_opens_the_export_and_trl_trains_on_it(

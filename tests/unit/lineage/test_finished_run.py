@@ -7,7 +7,7 @@ import pytest
 
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.registry import make
-from coevolve.lineage.run_export import conversation, supervised
+from coevolve.lineage.finished_run import conversation, supervised
 from coevolve.policies.agent_prompt import Renderer
 from coevolve.rollout import Limits
 from coevolve.rollouts.chats import chat, sound

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coevolve.core.errors import CoevolveError
-from coevolve.endpoint.log import RequestLog
+from coevolve.endpoint.client import RequestLog
 from coevolve.endpoint.messages import Answer, RawCall
 from tests.integration.endpoint.test_transport import VALUES
 
