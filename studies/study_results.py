@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from coevolve.core.charts import curves, svg
 from coevolve.core.errors import CoevolveError
 from coevolve.core.section import Section, Whole, load_yaml, validated
 from coevolve.core.stage_summary import TASKS, TOKENS
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.stages.report.run_summary import Number, Summary
+from coevolve.stages.report.write import success_chart, svg
 from studies.claims import ERROR, Claim, estimate, judge
 
 ADDED = "tasks added"  # from the first dataset to the last
@@ -215,4 +215,4 @@ def draw(study: Study, results: Sequence[Result]) -> str:
             if len(values) < 3:  # Student's t would fill the figure: the range of the seeds
                 low, high = min(values), max(values)
             points.append({"arm": arm, "policy": t, "success": mean, "low": low, "high": high})
-    return svg(curves(points, f"success on {study.panel}", "arm"))
+    return svg(success_chart(points, f"success on {study.panel}", "arm"))

@@ -301,5 +301,4 @@ def place(environment: Environment) -> Path:
 
 
 def write(environment: Environment, findings: Iterable[Finding], file: Path) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
     write_json(file, asdict(Audit(environment.name, environment.fingerprint, list(findings))))

@@ -114,15 +114,12 @@ def _table(file: Path, *keys: str) -> dict[str, Any]:
     """The table ``keys`` of a TOML file; empty if the file or the table is missing."""
     try:
         text = file.read_text(encoding="utf-8")
+        import tomllib  # not at the top: an environment's worker may run an older Python
+
+        table: Any = tomllib.loads(text)
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise CoevolveError(f"{file}: not a TOML file: {error}") from None
-    import tomllib  # not at the top: an environment's worker may run an older Python
-
-    try:
-        table: Any = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (OSError, ValueError) as error:  # also text that is not UTF-8
         raise CoevolveError(f"{file}: not a TOML file: {error}") from None
     for key in keys:
         table = table.get(key, {}) if isinstance(table, dict) else {}

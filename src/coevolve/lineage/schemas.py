@@ -8,7 +8,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from coevolve.core.records import Candidate, Signal, Verdict
 from coevolve.core.task import Task
 from coevolve.stages.schema import Params
-from coevolve.stages.signals.load import RecordedEpisode
+from coevolve.stages.signals.table import RecordedEpisode
 from coevolve.stages.train.config import config_of
 from coevolve.stages.train.learners import LEARNERS
 

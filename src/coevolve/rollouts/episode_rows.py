@@ -9,7 +9,7 @@ from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import StopReason
 from coevolve.rollouts.chats import Unreadable
 from coevolve.rollouts.rollout_row import Options, Place, RolloutFormat, RolloutRow, number
-from coevolve.stages.signals.load import NO_ANSWER, REQUIRED, RecordedEpisode
+from coevolve.stages.signals.table import NO_ANSWER, REQUIRED, RecordedEpisode
 
 
 def read(value: dict[str, Any], place: Place, options: Options) -> Iterator[RolloutRow]:

@@ -18,8 +18,7 @@ from coevolve.rollouts.rollout_formats import Source, columns, read_rollouts, ro
 from coevolve.rollouts.rollout_row import Options, Rows
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.extract import extract
-from coevolve.stages.signals.load import REQUIRED, RecordedEpisode
-from coevolve.stages.signals.table import Table, open_table
+from coevolve.stages.signals.table import REQUIRED, RecordedEpisode, Table, open_table
 
 DEFAULTS = Signals()
 Record = Mapping[str, Any] | Trajectory | Attempt

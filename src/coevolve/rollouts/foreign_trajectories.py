@@ -13,7 +13,7 @@ from coevolve.core.untrusted import one_line, writable
 from coevolve.policies.call_format import Tools
 from coevolve.rollouts.chats import Unreadable, chat, opening
 from coevolve.rollouts.rollout_row import RolloutRow, Rows, SkippedRow
-from coevolve.stages.signals.load import UNSCORED
+from coevolve.stages.signals.table import UNSCORED
 
 # parts of a reason that differ from row to row
 MESSAGE, DETAIL = re.compile(r"message \d+"), re.compile(r" \((.*?)\)?$|, found (.*)$")

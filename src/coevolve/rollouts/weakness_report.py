@@ -12,8 +12,8 @@ from coevolve.core.success import is_success
 from coevolve.core.untrusted import one_line
 from coevolve.rollouts.find_weaknesses import Evidence
 from coevolve.rollouts.foreign_trajectories import FAILED, OUTSIDE, PARTIAL, REFUSED, UNNAMED, UNSTEPPED
-from coevolve.stages.signals.load import NO_ANSWER
 from coevolve.stages.signals.strongest import first_requests, strongest, subject
+from coevolve.stages.signals.table import NO_ANSWER
 
 LINES = 15  # most lines of a report
 SHOWN = 3  # most examples of a kind, and most notes

@@ -58,11 +58,11 @@ def test_a_stage_runs_again_if_its_file_changes(
     file = Path("studies/mine.py")
     file.parent.mkdir()
     hashes = set()
-    for text in ("A = 1\n", "A = 1  # a comment\n", "A = 2\nfrom coevolve.core import charts\n"):
+    for text in ("A = 1\n", "A = 1  # a comment\n", "A = 2\nfrom coevolve.core import champion\n"):
         file.write_text(text)
         code = digest(stage, params)["code"]
         hashes.add(code["studies/mine.py"])
-    assert len(hashes) == 2 and "coevolve/core/charts.py" in code
+    assert len(hashes) == 2 and "coevolve/core/champion.py" in code
     assert "studies/mine.py" not in digest("signals", params)["code"]
 
 

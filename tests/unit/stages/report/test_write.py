@@ -2,7 +2,7 @@
 
 import re
 
-from coevolve.core.charts import data, svg
+from coevolve.stages.report.write import data, svg
 
 
 def rects(words: list[str]) -> str:
