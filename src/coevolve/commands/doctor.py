@@ -55,8 +55,11 @@ ROOM = 10  # GB that a run and its cache need at least
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--params", type=typed, default=PARAMS, help="file to check (default: params.yaml)")
-    model = "check only the chat template of this model, for training: a directory, a name in the local cache, or a .jinja file"
-    parser.add_argument("--template", metavar="MODEL", help=model)
+    parser.add_argument(
+        "--template",
+        metavar="MODEL",
+        help="check only the chat template of this model, for training: a directory, a name in the local cache, or a .jinja file",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

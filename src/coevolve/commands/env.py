@@ -73,9 +73,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parsers = actions(parser, ACTIONS, {"check": CHECK, "serve": SERVE})
     for action, act in zip(ACTIONS, (_list, _install, _new, _phrases, _show, _check, _serve), strict=True):
         parsers[action].set_defaults(act=act)
-    known = "an environment: a name that `coevolve env list` prints, or FILE.py:CLASS"
     for action in ("install", "phrases", "show", "check", "serve"):
-        parsers[action].add_argument("name", help=known)
+        parsers[action].add_argument(
+            "name", help="an environment: a name that `coevolve env list` prints, or FILE.py:CLASS"
+        )
     add = parsers["new"].add_argument
     add("name", help="name of the new environment")
     add("--out", **DIR, help="a new or empty folder (default: NAME)")
@@ -83,8 +84,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--tasks", type=count, default=25, metavar="N", help="tasks to check in each split")
     add("--only", nargs="+", default=[], metavar="CHECK", help="run only the checks whose names begin so")
     add("--max-seconds", type=positive, default=900.0, help="limit for a call that never ends")
-    least = "exit with 1 if a finding has this severity or a higher one"
-    add("--fail-on", choices=("fail", "warn", "advisory"), default="fail", help=least)
+    add(
+        "--fail-on",
+        choices=("fail", "warn", "advisory"),
+        default="fail",
+        help="exit with 1 if a finding has this severity or a higher one",
+    )
     add = parsers["serve"].add_argument
     add("--tasks", **FILE, help="serve the tasks of this file, such as accepted.jsonl, as the split `tasks`")
     add("--protocol", choices=sorted(SERVERS), default="openenv", help="the protocol of the clients")

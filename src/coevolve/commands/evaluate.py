@@ -96,8 +96,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--environment", required=True, **ENVIRONMENT)
     add("--policy", required=True, metavar="POLICY", help="a model directory, a URL or reference")
-    split = "a split that `coevolve env show` lists (default: all but seed)"
-    add("--split", action="append", metavar="NAME", help=split)
+    add(
+        "--split",
+        action="append",
+        metavar="NAME",
+        help="a split that `coevolve env show` lists (default: all but seed)",
+    )
     add("--tasks", type=count, metavar="N", help="first N tasks of each split (default: all)")
     add("--out", **FILE, help="also write the outcome of every task (JSONL)")
     add("--log", **FILE, help="requests to a URL and replies; replies in it are used again")

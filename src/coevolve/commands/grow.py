@@ -43,8 +43,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--environment", required=True, **ENVIRONMENT)
     add("--out", required=True, **DIR, help="the folder to write")
     add("--count", type=count, default=200, metavar="N", help="most tasks to write")
-    known = "tasks of the rollouts, or the data set of your class (default: the environment's training tasks)"
-    add("--known", **FILE, help=known)
+    add(
+        "--known",
+        **FILE,
+        help="tasks of the rollouts, or the data set of your class (default: the environment's training tasks)",
+    )
     add("--panel", action="append", default=[], **FILE, help="further evaluation tasks, to refuse overlaps")
     add("--reward", metavar="NAME", help="the reward to take as the score, if there are several")
     add("--policy", metavar="POLICY", help="your agent, a model directory or URL: -S verify.policy=POLICY")

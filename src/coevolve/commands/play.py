@@ -40,8 +40,13 @@ STYLES = {"user": "bold cyan", "tool": "green"}
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", metavar="NAME", help="an environment of `coevolve env list`, or FILE.py:CLASS")
-    task = "number of a task in the split, or the beginning of its id; the whole id if that is a number"
-    add("task", nargs="?", default="0", metavar="TASK", help=task)
+    add(
+        "task",
+        nargs="?",
+        default="0",
+        metavar="TASK",
+        help="number of a task in the split, or the beginning of its id; the whole id if that is a number",
+    )
     add("--split", default="seed", help="a split that `coevolve env show` lists")
 
 

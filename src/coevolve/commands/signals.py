@@ -46,11 +46,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--reward", metavar="NAME", help="the reward to take as the score, if there are several")
     add("--score", type=share, metavar="S", help="score of rollouts that have none")
     add("--window", type=count, default=defaults.window, metavar="W", help="visits that forgetting compares")
-    limit = "limit of rare, in percent"
-    add("--rare-threshold", type=not_negative, default=defaults.rare_threshold, metavar="THETA", help=limit)
+    add(
+        "--rare-threshold",
+        type=not_negative,
+        default=defaults.rare_threshold,
+        metavar="THETA",
+        help="limit of rare, in percent",
+    )
     add("--history", **FILE, help="earlier attempts at the tasks (JSONL)")
-    kinds = f"kinds to look for (default: {' '.join(defaults.kinds)})"
-    add("--kinds", nargs="+", choices=list(KINDS), default=defaults.kinds, help=kinds)
+    add(
+        "--kinds",
+        nargs="+",
+        choices=list(KINDS),
+        default=defaults.kinds,
+        help=f"kinds to look for (default: {' '.join(defaults.kinds)})",
+    )
     add("--json", **SWITCH, help="print JSON")
 
 

@@ -27,8 +27,9 @@ TRACKED = frozenset({"warm", "pairs", "train", "generate", "evaluate", "report"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="a stage, as in dvc.yaml")
-    once = "the iteration, if the stage runs once per iteration"
-    parser.add_argument("t", nargs="?", type=whole, metavar="T", help=once)
+    parser.add_argument(
+        "t", nargs="?", type=whole, metavar="T", help="the iteration, if the stage runs once per iteration"
+    )
 
 
 def run(args: argparse.Namespace) -> int | None:

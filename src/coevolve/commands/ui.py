@@ -21,8 +21,7 @@ relative, or mlruns/mlflow.db in the project. Ctrl-C stops it.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=port, default=5000, help="port of MLflow")
-    experiment = "the value of tracking.experiment in params.yaml"
-    parser.add_argument("--experiment", default="coevolve", help=experiment)
+    parser.add_argument("--experiment", default="coevolve", help="the value of tracking.experiment in params.yaml")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -38,13 +38,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--out", required=True, **DIR, help="the folder to write")
     add("--fail", **SWITCH, help="exit with 1 if a candidate is rejected")
     add("--json", **SWITCH, help="print JSON, with all rejected candidates")
-    near = "similarity from which a task is a duplicate"
-    add("--near-duplicate", type=share, default=0.9, help=near)
-    words = (
-        "check that an instruction matches its reference: language, by the environment's phrases; values, by the values "
-        "that the reference uses too; none, not at all"
+    add("--near-duplicate", type=share, default=0.9, help="similarity from which a task is a duplicate")
+    add(
+        "--words",
+        **WORDS,
+        help="check that an instruction matches its reference: language, by the environment's phrases; values, by the values "
+        "that the reference uses too; none, not at all",
     )
-    add("--words", **WORDS, help=words)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -36,14 +36,12 @@ class Engine(Protocol):
     @property
     def count(self) -> int:
         """The number of workers that can run at the same time."""
-        ...
 
     def hire(self, seconds: float | None, make: Callable[..., Any], *arguments: Any) -> Any:
         """A worker that holds the object that ``make(*arguments)`` returns: see `coevolve.core.processes.Worker`.
 
         An argument that is the path of a folder is sent with the folder's files.
         """
-        ...
 
 
 class Local:

@@ -57,11 +57,9 @@ class Policy(Protocol):
 
     def begin(self, conversations: Sequence[Conversation]) -> None:
         """Start a rollout with these conversations, and forget the state of earlier ones."""
-        ...
 
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
         """A reply to each conversation, in order. ``conversations`` is any subset of those given to ``begin``."""
-        ...
 
 
 class Replica:

@@ -30,11 +30,9 @@ class TaskRule(Protocol):
 
     def see(self, visit: Visit) -> None:
         """Take the next visit, in order of iteration and step."""
-        ...
 
     def finding(self) -> Firing | None:
         """The last firing; None if no visit fired."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
