@@ -9,12 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.diagnosis import ABSENT, BROKEN, Diagnosis
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import ToolCall
 from coevolve.policies.agent_prompt import Renderer
 from coevolve.rollout import Limits
-from coevolve.stages.train.chat_template import diagnose, load_tokenizer
+from coevolve.stages.train.chat_template import ABSENT, BROKEN, Diagnosis, diagnose, load_tokenizer
 from coevolve_environments.miniworld.miniworld_environment import Miniworld
 
 # values that some families cannot write: the name in the table, the type in a schema, and the value

@@ -17,7 +17,6 @@ from coevolve.commands.options import typed
 from coevolve.commands.trial import try_reference
 from coevolve.core import programs
 from coevolve.core.arithmetic import CHOICE, NATIVE, VARIABLES, able, in_effect
-from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis, judged
 from coevolve.core.errors import CoevolveError, first_line, install
 from coevolve.core.guard import lack
 from coevolve.core.paths import Paths
@@ -30,7 +29,7 @@ from coevolve.policies.pretrained import directory, download, named, resolve
 from coevolve.policies.vllm_policy import obstacle, remedy, version
 from coevolve.rollout import Limits
 from coevolve.stages.schema import Params, load
-from coevolve.stages.train.chat_template import diagnose, load_tokenizer
+from coevolve.stages.train.chat_template import ABSENT, BROKEN, WORKS, Diagnosis, diagnose, judged, load_tokenizer
 from coevolve.tracking.mlflow_store import database, opened, store
 from coevolve.tracking.refusals import RESTART, said
 from coevolve.tracking.refusals import remedy as remedy_of

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.diagnosis import BROKEN, WORKS
 from coevolve.core.success import is_success
 from coevolve.core.task import ToolCall
 from coevolve.environments.registry import make
@@ -16,7 +15,7 @@ from coevolve.policies.agent_prompt import Listener, Renderer, parse_reply, pars
 from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import RolloutRequest, rollout
-from coevolve.stages.train.chat_template import diagnose
+from coevolve.stages.train.chat_template import BROKEN, WORKS, diagnose
 from coevolve_environments.miniworld.miniworld_environment import Miniworld
 from tests import ROOT
 from tests.families import LIMITS, broken, files, findings, rows, tokenizer

@@ -7,12 +7,11 @@ that the agent never learns to stop (prime-rl PR 2644), or masks that it marks a
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis, judged
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import ToolCall
 from coevolve.core.trajectories import Trajectory
@@ -23,6 +22,7 @@ from coevolve.policies.tokenizer import build
 from coevolve.rollout import Limits
 from coevolve.stages.train.reference_tokens import Tokens, Tools, offered, replayed, tokens
 
+WORKS, ABSENT, BROKEN = "ok", "-", "BROKEN"
 SAMPLE = 8  # references to choose the longest episode from
 AROUND = 40  # characters of a text that a line quotes
 THOUGHT = "<think>\nfirst I look\n</think>\n\n"
@@ -33,6 +33,21 @@ MARKS = re.compile(r"<\|[^<>|\s]+\|?>|<[a-z_]+\|>|<｜[^｜]+｜>|\[/?[A-Z_]+\]|
 REFUSED = (
     "set a variable of the template in policy.template, or write a chat_template.jinja that takes such a conversation"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """A line of ``coevolve doctor``: ``state`` is WORKS, ABSENT or BROKEN; ``remedy`` is what to type."""
+
+    name: str
+    state: str
+    text: str
+    remedy: str = ""
+
+
+def judged(name: str, works: object, text: str, remedy: str, wanted: object = True) -> Diagnosis:
+    """The line of something that works or does not. If it does not, it is BROKEN where ``wanted``, and ABSENT elsewhere."""
+    return Diagnosis(name, WORKS, text) if works else Diagnosis(name, BROKEN if wanted else ABSENT, text, remedy)
 
 
 def load_tokenizer(model: str) -> Any:

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis
 from coevolve.policies.agent_prompt import OWN
 from coevolve.policies.tokenizer import TEMPLATE, build
 from coevolve.rollout import Limits
-from coevolve.stages.train.chat_template import diagnose, load_tokenizer
+from coevolve.stages.train.chat_template import ABSENT, BROKEN, WORKS, Diagnosis, diagnose, load_tokenizer
 from coevolve_environments.miniworld.miniworld_environment import Miniworld
 from tests import ROOT
 from tests.cli import coevolve
