@@ -31,7 +31,6 @@ FILE: dict[str, Any] = {"type": typed, "metavar": "FILE"}
 DIR: dict[str, Any] = {"type": typed, "metavar": "DIR"}
 SWITCH: dict[str, Any] = {"action": "store_true"}
 ENVIRONMENT: dict[str, Any] = {"metavar": "NAME", "help": "an environment of `coevolve env list`, or FILE.py:CLASS"}
-WORDS: dict[str, Any] = {"choices": ("none", "language", "values"), "default": "language"}
 
 
 SETTINGS: dict[str, Any] = {"action": "append", "default": [], "dest": "settings", "metavar": "KEY=VALUE"}

@@ -4,7 +4,7 @@ import argparse
 import json
 from collections import Counter
 
-from coevolve.commands.options import DIR, ENVIRONMENT, FILE, SWITCH, WORDS
+from coevolve.commands.options import DIR, ENVIRONMENT, FILE, SWITCH
 from coevolve.core.io import write_jsonl
 from coevolve.core.numeric_options import share
 from coevolve.core.progress import bar
@@ -41,7 +41,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--near-duplicate", type=share, default=0.9, help="similarity from which a task is a duplicate")
     add(
         "--words",
-        **WORDS,
+        choices=("none", "language", "values"),
+        default="language",
         help="check that an instruction matches its reference: language, by the environment's phrases; values, by the values "
         "that the reference uses too; none, not at all",
     )

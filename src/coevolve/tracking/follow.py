@@ -77,17 +77,14 @@ def following(params: Params, key: str) -> Iterator[None]:
         _each(live, lambda tracker: tracker.live(key, step, figures), told)
 
     listeners.append(hear)
-    status = "FAILED"
     try:
         yield
-        status = ""
-    except KeyboardInterrupt:
-        status = "KILLED"
+    except BaseException as error:
+        status = "KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED"
+        _each(live, lambda tracker: tracker.leave(key, status), told)
         raise
     finally:
         listeners.remove(hear)
-        if status:
-            _each(live, lambda tracker: tracker.leave(key, status), told)
     for line in _follow(followers, params, key)[1]:
         if _cause(line) not in told:
             print(line)

@@ -189,9 +189,14 @@ class Mlflow(Tracker):
             self._client.set_terminated(killed.info.run_id, "KILLED")
         stage, _, t = key.partition("/")
         name = f"{stage}/{t.zfill(2)}" if t else stage
-        tags = {KEY: _key(key), FILES: files, "coevolve.experiment": experiment_name()}
-        tags |= {"mlflow.source.name": f"coevolve stage {stage} {t}".rstrip(), "mlflow.source.type": "LOCAL"}
-        tags["mlflow.user"] = os.environ.get("USER", "unknown")
+        tags = {
+            KEY: _key(key),
+            FILES: files,
+            "coevolve.experiment": experiment_name(),
+            "mlflow.source.name": f"coevolve stage {stage} {t}".rstrip(),
+            "mlflow.source.type": "LOCAL",
+            "mlflow.user": os.environ.get("USER", "unknown"),
+        }
         # a DVC experiment builds on a commit
         if commit := os.environ.get("DVC_EXP_BASELINE_REV") or git("rev-parse", "HEAD"):
             tags["git.commit"] = tags["mlflow.source.git.commit"] = commit
