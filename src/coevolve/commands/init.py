@@ -22,8 +22,7 @@ from coevolve.commands.profile import ADDED, apply, change
 from coevolve.core import programs
 from coevolve.core.errors import CoevolveError, install
 from coevolve.core.io import naming, write_text
-from coevolve.core.pipeline import of_project
-from coevolve.core.resources import resource
+from coevolve.core.pipeline import of_project, resource
 from coevolve.core.terminal import plain
 from coevolve.environments.registry import is_own, places
 from coevolve.environments.template import check_new, declare

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from coevolve.core.arithmetic import in_effect
+from coevolve.core.code_closure import PACKAGE, SOURCE
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
-from coevolve.core.resources import resource
 from coevolve.core.section import Count, Section, Whole, load_yaml
 
 PIPELINE = Path("dvc.yaml")
@@ -149,6 +149,12 @@ def scratch_key(stage: str, t: int | None, params: Loop) -> str:
         f"{PIPELINE}: no stage runs {stage}{'' if t is None else f' {t}'}; append the iteration to params.yaml, or use the "
         f"{PIPELINE} of this version of coevolve"
     )
+
+
+def resource(name: str) -> Path:
+    """The path of ``name``, for example `params.yaml`: the wheel holds it in the package, the repository at its root."""
+    packaged = SOURCE / PACKAGE / "project" / name
+    return packaged if packaged.exists() else SOURCE.parent / name
 
 
 def of_project(text: str) -> str:

@@ -21,10 +21,9 @@ from coevolve.core.errors import CoevolveError, install
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.io import read_json, read_jsonl, read_tasks, write_json, write_jsonl, write_text
 from coevolve.core.paths import Paths
-from coevolve.core.pipeline import PipelineStep, of_project, steps
+from coevolve.core.pipeline import PipelineStep, of_project, resource, steps
 from coevolve.core.plugins import is_place, plugins
 from coevolve.core.records import Signal, Verdict
-from coevolve.core.resources import resource
 from coevolve.core.scratch import alone
 from coevolve.core.section import put
 from coevolve.core.task import Task
