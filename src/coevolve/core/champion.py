@@ -76,11 +76,6 @@ def champion(rule: ChampionRule, last: int) -> Champion:
     return Champion(rule.panel, holder, challenges)
 
 
-def gate(holder: int, digest: str, rule: ChampionRule) -> ChampionGate:
-    """The challenge of policy ``holder`` of this run, whose hash is ``digest``."""
-    return ChampionGate(digest, scores(Paths.evaluation(holder) / OUTCOMES, rule.panel), rule)
-
-
 def promoted(gate: ChampionGate, holder: Incumbent | None, name: str) -> tuple[bool, str]:
     """Whether the challenger ``name`` takes the alias from ``holder``, and the reason."""
     if holder is None:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.champion import ChampionRule, gate
+from coevolve.core.champion import ChampionGate, ChampionRule, scores
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.io import parse, read_json, read_jsonl_objects
@@ -277,7 +277,9 @@ def _pipeline(params: Params, settings: Mapping[str, Any], stages: Sequence[Resu
         tasks=[Paths.tasks(summary.last)],
         sources=origins(weakest),
         children=stages,
-        challenge=gate(best, policy_hash(Paths.policy(best)), rule),
+        challenge=ChampionGate(
+            policy_hash(Paths.policy(best)), scores(Paths.evaluation(best) / OUTCOMES, rule.panel), rule
+        ),
     )
 
 

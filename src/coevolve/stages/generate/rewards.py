@@ -78,7 +78,9 @@ def with_generator(summary: StageSummary, new: Sequence[Generation], config: Gen
     shares = [generation.successes / generation.episodes for generation in played]
     figures: dict[str, int | float | None] = {
         "realized specs": outcomes[ACCEPTED] / len(new),
-        OFF: fmean(distance(generation, config.alpha) for generation in played) if played else None,
+        OFF: fmean(abs(Record(one.successes, one.episodes).chance - config.alpha) for one in played)
+        if played
+        else None,
         "generator reward": fmean(worth.values()) if worth else None,
         "share solved about half the time": fmean(MIDDLE[0] <= share <= MIDDLE[1] for share in shares)
         if shares
@@ -106,11 +108,6 @@ def chances(generations: Sequence[Generation], unit: str) -> dict[str, float]:
             batches[generation.iteration, generation.seed].append(generation.generation_id)
     means = [(names, math.fsum(single[name] for name in names) / len(names)) for names in batches.values()]
     return {name: mean for names, mean in means for name in names}
-
-
-def distance(generation: Generation, alpha: float) -> float:
-    """|p - alpha| of an accepted and played generation."""
-    return abs(Record(generation.successes, generation.episodes).chance - alpha)
 
 
 def rewards(generations: Sequence[Generation], config: Generate) -> dict[str, float]:

@@ -168,12 +168,6 @@ def library() -> str:
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed")
 
 
-def data(rows: Sequence[Mapping[str, Any]]) -> Any:
-    import altair as alt
-
-    return alt.Data(values=[dict(row) for row in rows])
-
-
 def success_chart(
     rows: Sequence[Mapping[str, Any]],
     title: str,
@@ -188,7 +182,7 @@ def success_chart(
     import altair as alt
 
     names = list(dict.fromkeys(row[series] for row in rows))
-    base = alt.Chart(data(rows)).encode(
+    base = alt.Chart(alt.Data(values=[dict(row) for row in rows])).encode(
         x=alt.X("policy:O", title=x_title, axis=alt.Axis(labelAngle=0)),
         color=alt.Color(
             f"{series}:N",

@@ -2,14 +2,14 @@
 
 import re
 
-from coevolve.stages.report.write import data, svg
+from coevolve.stages.report.write import svg
 
 
 def rects(words: list[str]) -> str:
     import altair as alt
 
     rows = [{"tool": word, "share": place / 10} for place, word in enumerate(words)]
-    return svg(alt.Chart(data(rows)).mark_rect().encode(y="tool:N", color="share:Q"))
+    return svg(alt.Chart(alt.Data(values=rows)).mark_rect().encode(y="tool:N", color="share:Q"))
 
 
 def test_charts_have_unique_ids_and_keep_their_texts() -> None:
