@@ -50,9 +50,8 @@ def settled(
 
 
 def _judged(generation: Generation, one: Judged) -> Generation:
-    failed = next((gate.name for gate in one.verdict.gates if gate.passed is False), None)
-    if failed:
-        return replace(generation, outcome=f"gate: {failed}")
+    if refusal := one.verdict.refusal:
+        return replace(generation, outcome=f"gate: {refusal.name}")
     solved, episodes = (one.count.successes, one.count.episodes) if one.count is not None else (0, 0)
     return replace(generation, outcome=ACCEPTED, task_id=one.verdict.task_id, successes=solved, episodes=episodes)
 
