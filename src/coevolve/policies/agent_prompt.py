@@ -1,4 +1,4 @@
-"""Convert between messages and text: the tokens that a turn adds to the prompt, and the calls in a reply."""
+"""Convert between messages and text: the tokens that a turn adds to the prompt. call_format.py reads the calls in a reply."""
 
 import itertools
 import json
@@ -10,57 +10,15 @@ from typing import Any
 
 from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.task import ToolCall
-from coevolve.policies.call_format import MARKS, UNREADABLE, Said, Tools, call_format, call_of, formats
+from coevolve.policies.call_format import OPEN, Said, Tools, call_format, parse_reply, parse_text, render_call
 from coevolve.policies.policy import Conversation, Reply
 
 OWN = "{# no list of tools: this model knows its tools by heart #}"  # only the embedded model's template holds it
-OPEN, CLOSE = "<tool_call>", "</tool_call>"
 _MARK = "stand-in"  # the reply in the short conversation after which later turns are rendered
 _ASKED = {"role": "user", "content": "a"}
 PREFIX = 64  # tokens of a prompt, enough for the start of a reply
 # by these variables some templates keep the thoughts of earlier turns, as rollouts and training do
 KEPT = {"preserve_thinking": True, "truncate_history_thinking": False, "clear_thinking": False}
-
-
-def render_call(call: ToolCall) -> str:
-    """A call as text in a reply (the format of Hermes and Qwen)."""
-    return f"{OPEN}{json.dumps({'name': call.name, 'arguments': call.arguments}, ensure_ascii=False)}{CLOSE}"
-
-
-def parse_reply(text: str) -> tuple[list[ToolCall], str]:
-    """The calls in ``text``, in order, and the error in the first unreadable call (or the empty string).
-
-    Thoughts between <think> and </think> hold no calls. A thought without an end hides all calls after it.
-    """
-    calls: list[ToolCall] = []
-    said = text.rpartition("</think>")[2]
-    if CLOSE in said.partition(OPEN)[0]:  # the tag stands in an argument
-        said = text.partition("</think>")[2] if text.lstrip().startswith("<think>") else text
-    words, opened, _ = said.partition(OPEN)
-    if (opened and "<think>" in words) or (not said.strip() and OPEN in text):
-        return [], "a thought must end with </think> before a call"
-    for part in said.split(OPEN)[1:]:
-        body, closed, _ = part.partition(CLOSE)
-        if not closed:
-            return [], f"a call must end with {CLOSE}"
-        try:
-            value = json.loads(body)
-        except (ValueError, RecursionError):
-            return [], "a call must be JSON"
-        try:
-            calls.append(call_of(value))
-        except ValueError as error:
-            return [], str(error)
-    return calls, ""
-
-
-def parse_text(text: str, tools: Tools = ()) -> tuple[list[ToolCall], str]:
-    """The calls in a reply that may have the form of any family, as ``parse_reply`` gives them. It knows no chat template."""
-    calls, error = parse_reply(text)
-    if calls or not MARKS.search(text.rpartition("</think>")[2]):
-        return calls, error
-    read = (form.read(text, "", tools) for form in formats())
-    return next(((said.calls, "") for said in read if said.calls), ([], error or UNREADABLE))
 
 
 def message_of(text: str) -> dict[str, Any]:

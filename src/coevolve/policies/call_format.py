@@ -1,6 +1,7 @@
-"""The form in which a family of models writes calls and thoughts, as transformers and TRL describe it.
+"""The forms of a call in a reply: ours, and that in which a family of models writes calls and thoughts.
 
-transformers calls such a description a response template. A tokenizer may have its own, and TRL knows those of many chat templates.
+Ours is JSON in <tool_call> tags, as in Hermes and Qwen. transformers calls the description of another form a response template. A
+tokenizer may have its own, and TRL knows those of many chat templates.
 """
 
 import json
@@ -20,7 +21,49 @@ MARKS = re.compile(
     r"<[^<>]{0,40}tool[_▁]call|<function|<[\w:]*invoke|\[TOOL_CALLS\]|<\|python_tag\|>|\bto=functions\.", re.I
 )
 UNREADABLE = "the reply holds the marks of a call, but no call can be read"
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
 Tools = Sequence[Mapping[str, Any]]
+
+
+def render_call(call: ToolCall) -> str:
+    """A call as text in a reply (the format of Hermes and Qwen)."""
+    return f"{OPEN}{json.dumps({'name': call.name, 'arguments': call.arguments}, ensure_ascii=False)}{CLOSE}"
+
+
+def parse_reply(text: str) -> tuple[list[ToolCall], str]:
+    """The calls in ``text``, in order, and the error in the first unreadable call (or the empty string).
+
+    Thoughts between <think> and </think> hold no calls. A thought without an end hides all calls after it.
+    """
+    calls: list[ToolCall] = []
+    said = text.rpartition("</think>")[2]
+    if CLOSE in said.partition(OPEN)[0]:  # the tag stands in an argument
+        said = text.partition("</think>")[2] if text.lstrip().startswith("<think>") else text
+    words, opened, _ = said.partition(OPEN)
+    if (opened and "<think>" in words) or (not said.strip() and OPEN in text):
+        return [], "a thought must end with </think> before a call"
+    for part in said.split(OPEN)[1:]:
+        body, closed, _ = part.partition(CLOSE)
+        if not closed:
+            return [], f"a call must end with {CLOSE}"
+        try:
+            value = json.loads(body)
+        except (ValueError, RecursionError):
+            return [], "a call must be JSON"
+        try:
+            calls.append(call_of(value))
+        except ValueError as error:
+            return [], str(error)
+    return calls, ""
+
+
+def parse_text(text: str, tools: Tools = ()) -> tuple[list[ToolCall], str]:
+    """The calls in a reply that may have the form of any family, as ``parse_reply`` gives them. It knows no chat template."""
+    calls, error = parse_reply(text)
+    if calls or not MARKS.search(text.rpartition("</think>")[2]):
+        return calls, error
+    read = (form.read(text, "", tools) for form in formats())
+    return next(((said.calls, "") for said in read if said.calls), ([], error or UNREADABLE))
 
 
 class Said(NamedTuple):

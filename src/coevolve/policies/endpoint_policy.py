@@ -11,8 +11,8 @@ from coevolve.core.seeding import derive_seed
 from coevolve.core.task import ToolCall
 from coevolve.endpoint.client import Answer, Ask, Endpoint, Exhausted, Failed
 from coevolve.endpoint.messages import SILENT
-from coevolve.policies.agent_prompt import CLOSE, OPEN, message_of, parse_text, render_call, told
-from coevolve.policies.call_format import MARKS, call_of
+from coevolve.policies.agent_prompt import message_of, told
+from coevolve.policies.call_format import CLOSE, MARKS, OPEN, call_of, parse_text, render_call
 from coevolve.policies.policy import Conversation, Reply
 
 INVALID = re.compile(r"[^A-Za-z0-9_-]")  # in the name of a tool, for most servers

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from coevolve.core.seeding import rng_for
 from coevolve.core.task import DONE, ToolCall
 from coevolve.environments.environment import Environment
-from coevolve.policies.agent_prompt import render_call
+from coevolve.policies.call_format import render_call
 from coevolve.policies.policy import Conversation, Reply
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from coevolve.policies.agent_prompt import CLOSE, OPEN, OWN
+from coevolve.policies.agent_prompt import OWN
+from coevolve.policies.call_format import CLOSE, OPEN
 
 PAD, END = "<|pad|>", "<|end|>"
 ROLES = ("system", "user", "assistant", "tool")

@@ -13,8 +13,7 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.io import flaw, strict
 from coevolve.core.refused_answers import refused
 from coevolve.core.task import CallOutcome, ToolCall, misfit
-from coevolve.policies.agent_prompt import parse_reply, parse_text, render_call
-from coevolve.policies.call_format import MARKS, UNREADABLE, Tools
+from coevolve.policies.call_format import MARKS, UNREADABLE, Tools, parse_reply, parse_text, render_call
 from coevolve.rollouts.flat_text import ANSWER, BARE
 
 # OpenAI's newer models and its first functions, Gemma and Llama 3 have other names

@@ -20,7 +20,7 @@ from coevolve.core.arithmetic import in_effect, pin, settle
 from coevolve.core.errors import CoevolveError
 from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Observation, Task, ToolCall
-from coevolve.policies.agent_prompt import render_call
+from coevolve.policies.call_format import render_call
 from coevolve.policies.tokenizer import build
 from coevolve.stages.train.small_model import Example, copy_examples, example, small, supervise
 from coevolve_environments.miniworld.apps import COMPLETE

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.task import ToolCall
-from coevolve.policies.agent_prompt import parse_reply, render_call
+from coevolve.policies.call_format import parse_reply, render_call
 from tests.unit.core.test_task import JSON
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from coevolve.core.success import is_success
 from coevolve.core.task import ToolCall
 from coevolve.environments.registry import make
-from coevolve.policies.agent_prompt import Listener, Renderer, parse_reply, parse_text, render_call
+from coevolve.policies.agent_prompt import Listener, Renderer
+from coevolve.policies.call_format import parse_reply, parse_text, render_call
 from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import RolloutRequest, rollout

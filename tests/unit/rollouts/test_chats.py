@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coevolve.core.task import CallOutcome, ToolCall
-from coevolve.policies.agent_prompt import render_call
+from coevolve.policies.call_format import render_call
 from coevolve.rollouts.chats import CALL, PART, REPLY, Unreadable, chat, sound
 
 PAID = {"id": "b", "type": "function", "function": {"name": "pay", "arguments": '{"amount": 5}'}}

@@ -12,7 +12,7 @@ from typing import Any
 from coevolve.core.task import ToolCall
 from coevolve.environments.chains import data_of, leaves, observed
 from coevolve.environments.tool_schema import to_try, tool_schema
-from coevolve.policies.agent_prompt import parse_reply, render_call
+from coevolve.policies.call_format import parse_reply, render_call
 
 Messages = list[dict[str, Any]]
 Values = Mapping[str, Sequence[Any]]  # the name of an argument → values that references give it

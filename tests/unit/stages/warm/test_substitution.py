@@ -5,7 +5,7 @@ import re
 from collections import Counter
 
 from coevolve.core.seeding import rng_for
-from coevolve.policies.agent_prompt import parse_reply
+from coevolve.policies.call_format import parse_reply
 from coevolve.policies.config import PolicySection
 from coevolve.policies.tokenizer import build
 from coevolve.rollout import Limits

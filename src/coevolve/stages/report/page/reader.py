@@ -19,7 +19,7 @@ from coevolve.core.success import is_success
 from coevolve.core.task import Task, readable
 from coevolve.core.terminal import plain
 from coevolve.core.trajectories import Trajectory, read_trajectories
-from coevolve.policies.agent_prompt import CLOSE, OPEN, parse_reply
+from coevolve.policies.call_format import CLOSE, OPEN, parse_reply
 from coevolve.stages.generate.spec import exploration_of
 from coevolve.stages.pairs.closeness import parting
 from coevolve.stages.report.run_summary import Summary
