@@ -1,6 +1,7 @@
 """Interruptions end an episode, an exploration or a candidate although no agent decided it. They are counted by their cause.
 
-The cause is the text of whoever ended it: an exception of the environment, a limit, or a refusal of the model's server.
+The cause is the text of whoever ended it: an exception of the environment, a limit, or a refusal of the model's server. How a
+killed training goes on is in stages/train/saving.py.
 """
 
 from collections import Counter

@@ -2,7 +2,7 @@
 
 Every process runs the same script. The environment variable RANK tells them apart. On the CPU they communicate by gloo, on
 GPUs by NCCL. Machine 0 runs the pipeline. Each other machine r runs the same script on the same files (a shared file
-system) with COEVOLVE_MACHINE=r.
+system) with COEVOLVE_MACHINE=r. stages/train/trl_arguments.py makes DeepSpeed's configuration of `sharding`.
 
 dvc.yaml does not call `torchrun` or `accelerate launch`. After a one-line error or Ctrl-C they print thirty lines of
 traceback and exit with code 1. Accelerate's launcher for CPUs needs mpirun, or silently starts a single process.

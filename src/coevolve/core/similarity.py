@@ -1,4 +1,7 @@
-"""Search for near-duplicate texts, by Jaccard similarity of words and word pairs, and for texts inside other texts."""
+"""Search for near-duplicate texts, by Jaccard similarity of words and word pairs, and for texts inside other texts.
+
+The threshold is `verify.near_duplicate`, in stages/verify/config.py.
+"""
 
 import itertools
 import math

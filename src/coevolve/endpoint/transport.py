@@ -1,7 +1,7 @@
 """A request to an OpenAI-compatible server, and the meaning of its failure: temporary, final for this request, or final for all.
 
-The `openai` client sends each request once: each attempt takes from the budget and has its own seed. Only this module imports it,
-because the import takes a second.
+The `openai` client sends each request once: each attempt takes from the budget and has its own seed. client.py pauses and
+sends it again (``Endpoint._send``). Only this module imports `openai`, because the import takes a second.
 """
 
 import json

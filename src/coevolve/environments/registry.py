@@ -1,6 +1,6 @@
 """Environments by name. Other packages and the project add environments by the entry point group ``coevolve.environments``.
 
-A running program adds its own with ``register``.
+A running program adds its own with ``register``. ``expected`` in core/errors.py asks "did you mean" after an unknown name.
 """
 
 import sys

@@ -1,5 +1,5 @@
 """Play a list of requests in an environment. Another process can repeat an episode from its requests, because environments
-answer the same requests in the same way.
+answer the same requests in the same way. ``replay`` in environments/chains.py plays the reference of a task.
 """
 
 import json

@@ -1,6 +1,7 @@
 """A synthesizer without a model: templates describe the effects of a chain in words.
 
-It removes calls that the chain does not need and describes the remaining effects. An instruction never gives a value
+It removes calls that the chain does not need and describes the remaining effects, in the words of ``instruct`` in
+words/phrase_generator.py. An instruction never gives a value
 that a lookup reveals: it describes the lookup instead.
 """
 

@@ -1,4 +1,7 @@
-"""Groups of attempts at a task, for every learner: their seeds, their rewards, and whether they teach."""
+"""Groups of attempts at a task, for every learner: their seeds, their rewards, and whether they teach.
+
+TRL normalises the advantages in a group, by the equation in grpo.py.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

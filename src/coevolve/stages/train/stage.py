@@ -1,7 +1,8 @@
 """Stage `train`: policies/t learns from the tasks of iteration t, by the learner that `train.learner` names.
 
 Writes policies/next, data/t/trajectories.parquet and data/t/train_metrics.jsonl. Checkpoints are in scratch/train: after a
-kill, a new run continues from the last checkpoint. The section `launch` of params.yaml sets the number of processes.
+kill, a new run continues from the last checkpoint (``resumed`` in saving.py). The section `launch` of params.yaml sets the number
+of processes.
 """
 
 import sys

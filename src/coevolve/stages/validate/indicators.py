@@ -1,7 +1,7 @@
 """Indicators of an iteration that show when co-evolution goes wrong, before the next iteration trains on its tasks.
 
 Section ``validate`` of params.yaml holds their limits and says what each one means. Past a limit the report warns; past a
-critical limit the pipeline stops.
+critical limit ``main`` in stage.py stops the pipeline.
 """
 
 import json
