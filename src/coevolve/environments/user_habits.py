@@ -7,8 +7,9 @@ to that lookup. Any other value is implied.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from statistics import fmean
 from typing import Any
 
 from coevolve.core.interruptions import contained
@@ -40,39 +41,39 @@ class UserRequest:
         return [*self.asked, *([self.question[0]] if self.question else [])]
 
 
-@dataclass(frozen=True)
+@dataclass
 class UserHabits:
     """``requests``: the training tasks that were understood, of ``tasks`` tasks. ``unread``: the others, each with the reason.
 
-    ``given``: of the uses of an argument, the share whose value the user names. ``homes``: the fields of the world that hold
+    ``given``: of each use of an argument, whether the user names its value. ``homes``: the fields of the world that hold
     these values. ``origins``: the (tool, field) pairs that reveal the others. ``shapes``: the sets of arguments of a tool's
     calls. ``texts``: by the name of an argument or of a field of worlds, texts that users gave or worlds hold; "" has those of users.
-    ``asked``: lookups that users ask for, and ``lookups``, the share of tasks that ask for nothing else. ``enabling``: tools
+    ``asked``: lookups that users ask for, and ``lookups``, the tasks that ask for nothing else. ``enabling``: tools
     that change something and that users do not ask for if another call needs it.
     """
 
-    requests: Sequence[UserRequest]
-    tasks: int
-    unread: Sequence[tuple[str, str]]
-    given: Mapping[Argument, float]
-    homes: Mapping[Argument, Counter[str]]
-    origins: Mapping[Argument, Counter[Argument]]
-    shapes: Mapping[str, list[frozenset[str]]]
-    texts: Mapping[str, Sequence[str]]
-    asked: frozenset[str]
-    lookups: float
-    enabling: frozenset[str]
+    requests: list[UserRequest] = field(default_factory=list)
+    tasks: int = 0
+    unread: dict[str, str] = field(default_factory=dict)
+    given: dict[Argument, list[bool]] = field(default_factory=lambda: defaultdict(list))
+    homes: dict[Argument, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    origins: dict[Argument, Counter[Argument]] = field(default_factory=lambda: defaultdict(Counter))
+    shapes: dict[str, list[frozenset[str]]] = field(default_factory=lambda: defaultdict(list))
+    texts: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    asked: set[str] = field(default_factory=set)
+    lookups: int = 0
+    enabling: set[str] = field(default_factory=set)
 
     def said(self, tool: str, key: str) -> float:
         """The share of values of this argument that users name: of this tool, or else of all that have the argument."""
         if (tool, key) in self.given:
-            return self.given[tool, key]
-        shared = [share for (_, other), share in self.given.items() if other == key]
+            return fmean(self.given[tool, key])
+        shared = [fmean(named) for (_, other), named in self.given.items() if other == key]
         return sum(shared) / len(shared) if shared else float(not is_identifier(key))
 
-    def texts_for(self, key: str) -> Sequence[str]:
+    def texts_for(self, key: str) -> Collection[str]:
         """Texts for an argument that no task uses: of the same name, or any text of a user where users dictate."""
-        return self.texts.get(key) or (self.texts.get("", ()) if key.endswith(DICTATED) else ())
+        return self.texts.get(key, ()) or (self.texts.get("", ()) if key.endswith(DICTATED) else ())
 
     def of(self, table: Mapping[Argument, Counter[Any]], tool: str, key: str) -> Counter[Any]:
         """The entry of ``origins`` or ``homes`` for this argument, or else those for identifiers of the same name."""
@@ -80,40 +81,15 @@ class UserHabits:
             return table.get((tool, key), Counter())
         return sum((counts for (_, other), counts in table.items() if other == key and is_identifier(key)), Counter())
 
-
-@lru_cache(maxsize=8)
-def habits_of(environment: Environment) -> UserHabits:
-    """The habits that the first ``READ`` training tasks of ``environment`` show."""
-    reader = _Reader()
-    with closing(environment.open()) as session:
-        for task in environment.tasks("seed")[:READ]:
-            reader.read(session, task)
-    return reader.habits()
-
-
-class _Reader:
-    """Counts what tasks ask for and name."""
-
-    def __init__(self) -> None:
-        self._requests: list[UserRequest] = []
-        self._unread: dict[str, str] = {}
-        self._given: dict[Argument, list[bool]] = defaultdict(list)
-        self._homes: dict[Argument, Counter[str]] = defaultdict(Counter)
-        self._origins: dict[Argument, Counter[Argument]] = defaultdict(Counter)
-        self._shapes: dict[str, list[frozenset[str]]] = defaultdict(list)
-        self._texts: dict[str, dict[str, None]] = defaultdict(dict)
-        self._asked: Counter[str] = Counter()
-        self._enabling: set[str] = set()
-        self._lookups = self._tasks = 0
-
     def read(self, session: Session, task: Task) -> None:
-        self._tasks += 1
+        """Count what ``task`` shows."""
+        self.tasks += 1
         causes: list[str] = []
         reasons: list[str] = []
         with contained(causes):
             reasons = self._replay(session, task)
         for reason in [*reasons, *(f"its calls break the session ({cause})" for cause in causes)]:
-            self._unread.setdefault(" ".join(task.turns[:1]), reason)
+            self.unread.setdefault(" ".join(task.turns[:1]), reason)
 
     def _replay(self, session: Session, task: Task) -> list[str]:
         """Count what ``task`` shows, or say why it shows nothing."""
@@ -129,7 +105,7 @@ class _Reader:
         self._count(task, calls, revealed)
         changes = [row for row in range(len(calls)) if changed[row]]
         effects = [row for row in changes if not precondition(session, task, chain, row)]
-        self._enabling.update(calls[row].name for row in changes if row not in effects)
+        self.enabling.update(calls[row].name for row in changes if row not in effects)
         asked = effects + [
             row for row in range(max(effects, default=-1) + 1, len(calls)) if not _used(calls, row, revealed)
         ]
@@ -138,49 +114,42 @@ class _Reader:
             asked = effects
             origin = None if answer is None else origin_of("", answer, chain, len(calls))
             question = (origin.position, origin.field) if origin and origin.field else None
-        self._asked.update(calls[row].name for row in asked if not changed[row])
-        self._lookups += not effects
-        self._requests.append(UserRequest(task, calls, asked, question, revealed))
+        self.asked.update(calls[row].name for row in asked if not changed[row])
+        self.lookups += not effects
+        self.requests.append(UserRequest(task, calls, asked, question, revealed))
         return []
 
     def _count(self, task: Task, calls: Sequence[CallOutcome], revealed: Collection[str]) -> None:
         text, world = task.turns[0], list(fields_of(task.world))
         for row, call in enumerate(calls):
-            self._shapes[call.name].append(frozenset(call.arguments))
+            self.shapes[call.name].append(frozenset(call.arguments))
             for path, value in paths(call.arguments):
                 argument = (call.name, path)
                 origin = None if mentions(value, text) else told_by(path, value, calls, row, revealed)
-                self._given[argument].append(origin is None)
+                self.given[argument].append(origin is None)
                 if origin is not None:
-                    self._origins[argument][calls[origin.position].name, origin.field] += 1
+                    self.origins[argument][calls[origin.position].name, origin.field] += 1
                 homes = {place for place, one in world if one == value and type(one) is type(value)}
-                self._homes[argument].update(homes)
+                self.homes[argument].update(homes)
                 if isinstance(value, str) and not homes and " " in value:
-                    self._texts[""][value] = self._texts[path][value] = None
+                    self.texts[""][value] = self.texts[path][value] = None
         for place, value in world:
             if isinstance(value, str) and " " in value:
-                self._texts[place.rsplit(".", 1)[-1]][value] = None
+                self.texts[place.rsplit(".", 1)[-1]][value] = None
 
-    def habits(self) -> UserHabits:
-        return UserHabits(
-            requests=self._requests,
-            tasks=self._tasks,
-            unread=list(self._unread.items()),
-            given={argument: sum(given) / len(given) for argument, given in self._given.items()},
-            # numbers may coincide with others of the world, so a home holds most values
-            homes={
-                argument: Counter(
-                    {place: count for place, count in places.items() if count >= len(self._given[argument]) / 2}
-                )
-                for argument, places in self._homes.items()
-            },
-            origins=self._origins,
-            shapes=self._shapes,
-            texts={name: list(values) for name, values in self._texts.items()},
-            asked=frozenset(self._asked),
-            lookups=self._lookups / max(self._tasks, 1),
-            enabling=frozenset(self._enabling),
-        )
+
+@lru_cache(maxsize=8)
+def habits_of(environment: Environment) -> UserHabits:
+    """The habits that the first ``READ`` training tasks of ``environment`` show."""
+    habits = UserHabits()
+    with closing(environment.open()) as session:
+        for task in environment.tasks("seed")[:READ]:
+            habits.read(session, task)
+    for argument, places in habits.homes.items():
+        # numbers may coincide with others of the world, so a home holds most values
+        most = len(habits.given[argument]) / 2
+        habits.homes[argument] = Counter({place: count for place, count in places.items() if count >= most})
+    return habits
 
 
 def _revealed(calls: Sequence[CallOutcome], text: str) -> tuple[str, ...]:

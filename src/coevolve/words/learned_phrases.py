@@ -207,7 +207,7 @@ class _Reader:
             fields=own.fields,
             questions={**found["questions"], **own.questions},
             sentences={**sentences, **own.sentences} if english else {},
-            revealed=tuple(f"{tool}.{path}" for tool, path in habits.origins if habits.given[tool, path] <= 0.5),
+            revealed=tuple(f"{tool}.{path}" for tool, path in habits.origins if habits.said(tool, path) <= 0.5),
             openers=("",),
             closers=("",),
             connectives=own.connectives if tuple(own.connectives) != DEFAULT_CONNECTIVES else joints,

@@ -146,7 +146,7 @@ class _Walk:
         reading = [name for name in self._schemas if name in self._knowledge.reading]
         if habits := self._knowledge.habits:
             reading = [name for name in reading if name in habits.asked]
-            alone = bool(reading) and self._rng.random() < habits.lookups
+            alone = bool(reading) and self._rng.random() < habits.lookups / habits.tasks
             return (
                 [self._rng.choice([name for name in request.focus if name in reading] or reading)] if alone else goals
             )
