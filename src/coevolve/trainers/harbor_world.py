@@ -23,11 +23,11 @@ from starlette.routing import Route
 
 from coevolve.core.guard import guard
 from coevolve.core.io import read_json
-from coevolve.core.task import Observation, Task, misfit
+from coevolve.core.task import Observation, Task
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
-from coevolve.trainers.replay import Replay, Request, call, told
+from coevolve.trainers.replay import Replay, call, told
 
 
 class HarborWorld:
@@ -35,17 +35,13 @@ class HarborWorld:
 
     def __init__(self, environment: Environment, task: Task) -> None:
         self._thread = ThreadPoolExecutor(1)
-        self._requests: list[Request] = []
         self._episode: Replay = self._thread.submit(Replay, environment, task).result()
 
     async def _run(self, *work: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, *work)
 
     async def _answer(self, name: str, arguments: dict[str, Any]) -> Observation:
-        if wrong := misfit(name, arguments):
-            return Observation("tool", wrong, error=True)
-        self._requests.append(call(name, arguments))
-        turn: Observation = await self._run(self._episode.follow, list(self._requests))
+        turn: Observation = await self._run(self._episode.answer, call(name, arguments))
         return turn
 
     async def list_tools(self, context: Any, asked: Any) -> types.ListToolsResult:

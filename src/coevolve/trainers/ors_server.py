@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.guard import guard
-from coevolve.core.task import Task, misfit
+from coevolve.core.task import Task
 from coevolve.environments.wire import SAY_TOOL
 from coevolve.environments.worker import WorkerEnvironment
 from coevolve.trainers.replay import Replay, Request, call, say, shared_tools, told
@@ -40,7 +40,6 @@ class OrsEpisode(Environment):  # type: ignore[misc]
 
     def __init__(self, task_spec: Any, secrets: Any) -> None:
         super().__init__(task_spec)
-        self._requests: list[Request] = []
         self._started: Replay | None = None
 
     def setup(self) -> None:
@@ -79,8 +78,7 @@ class OrsEpisode(Environment):  # type: ignore[misc]
         ]
 
     def answer(self, request: Request) -> ToolOutput:
-        self._requests.append(request)
-        turn = self._episode.follow(self._requests)
+        turn = self._episode.answer(request)
         reward = self._episode.score().reward
         return ToolOutput(blocks=[TextBlock(text=told(turn))], reward=reward, finished=turn.done)
 
@@ -92,8 +90,6 @@ def _method(function: Mapping[str, Any]) -> Callable[..., ToolOutput]:
     def method(self: OrsEpisode, arguments: Any) -> ToolOutput:
         # TRL sends null for each argument that the model left out
         given = {key: value for key, value in arguments.model_dump().items() if value is not None}
-        if wrong := misfit(name, given):
-            return ToolOutput(blocks=[TextBlock(text=f"error: {wrong}")])
         return self.answer(say(str(given.get("text", ""))) if function is SAY_TOOL else call(name, given))
 
     method.__annotations__ = {"arguments": shown, "return": ToolOutput}

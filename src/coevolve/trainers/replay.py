@@ -13,7 +13,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_tasks
 from coevolve.core.refused_answers import refused
 from coevolve.core.success import is_success
-from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.core.task import Observation, Score, Task, ToolCall, misfit
 from coevolve.core.untrusted import one_line, writable
 from coevolve.environments.border import crossed
 from coevolve.environments.chains import replay
@@ -34,7 +34,7 @@ def say(text: str) -> Request:
 
 
 class Replay:
-    """An episode of ``task`` that follows a growing list of requests, until the session ends it.
+    """An episode of ``task``, which gets one request after another, or a growing list of them, until the session ends it.
 
     A call that breaks its session ends the episode with score 0, unless ``blameless`` excuses the agent: then the error is
     raised.
@@ -48,15 +48,25 @@ class Replay:
         self.turn = self._session.reset(task)
         self.tools = self.turn.tools or []
 
+    def answer(self, request: Request) -> Observation:
+        """The answer to one more request. One that no agent can make is refused, and the episode does not know of it."""
+        if wrong := misfit(*request[-2:]):
+            return Observation("tool", wrong, error=True)
+        return self._take(request)
+
     def follow(self, requests: Sequence[Request]) -> Observation:
         """The answer to the last of ``requests``. Those of an earlier call are not repeated."""
         for request in requests[self._followed :]:
             self._followed += 1
-            self.turn = self.turn if self.turn.done else self._answer(request)
-            self.tools = self.tools if self.turn.tools is None else self.turn.tools
+            self._take(request)
         return self.turn
 
-    def _answer(self, request: Request) -> Observation:
+    def _take(self, request: Request) -> Observation:
+        self.turn = self.turn if self.turn.done else self._played(request)
+        self.tools = self.tools if self.turn.tools is None else self.turn.tools
+        return self.turn
+
+    def _played(self, request: Request) -> Observation:
         if self._broken:
             return BROKEN
         try:
@@ -90,6 +100,12 @@ def score(environment: Environment, task: Task, requests: Sequence[Request]) -> 
     with closing(Replay(environment, task)) as episode:
         episode.follow(requests)
         return episode.score()
+
+
+def last_answer(environment: Environment, task: Task, requests: Sequence[Request]) -> Observation:
+    """The answer to the last of ``requests``, in an episode of their own."""
+    with closing(Replay(environment, task)) as episode:
+        return episode.follow(requests)
 
 
 made = cache(make)

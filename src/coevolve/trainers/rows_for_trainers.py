@@ -26,12 +26,12 @@ import_path = "coevolve.trainers.rllm_verifier:evaluate"
 """
 
 
-def write(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:
+def write(tasks: Sequence[Task], rows: Path, folder: Path) -> Path:
     """Write ``tasks`` to ``folder`` in the columns and the format of the dataset ``rows``, to which they can be appended.
 
     ``rows`` is JSONL, Parquet or a folder that `datasets` saved. In `prompt`, the task's instruction replaces the last message.
-    The columns `task_id` and `id` hold the task's id if they hold texts, and each other column its value in the task's world. None if a task
-    cannot be such a row, because its world has other keys than the columns, or because it has several turns.
+    The columns `task_id` and `id` hold the task's id if they hold texts, and each other column its value in the task's world. A task
+    that cannot be such a row is a CoevolveError.
     """
     if rows.is_dir():
         return _saved(tasks, rows, folder)
@@ -60,26 +60,20 @@ def append(
     hint = f"{environment.name} itself would not reward ({refused[0]})" if refused else ""
     if not kept:
         raise CoevolveError(f"{len(refused)} tasks which {hint}; coevolve.trl_environment plays and scores all tasks")
-    if write(kept, rows, folder) is None:
-        raise CoevolveError(
-            f"{rows}: a task has several turns, or its world has other keys than the columns; name the dataset that the "
-            "tasks grew from"
-        )
+    write(kept, rows, folder)
     left = f"\n{len(refused)} left out, which {hint}; coevolve.trl_environment plays all tasks"
     return f"{rows.name}, {len(kept)} tasks in the columns of {rows}{left if refused else ''}"
 
 
-def _lines(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:
+def _lines(tasks: Sequence[Task], rows: Path, folder: Path) -> Path:
     columns: dict[str, Any] = {}
     for _, row in read_jsonl_objects(rows):
         columns = {**row, **columns}
-    new = _rows(tasks, columns)
-    if new is not None:
-        write_jsonl(folder / rows.name, new)
-    return None if new is None else folder / rows.name
+    write_jsonl(folder / rows.name, _rows(tasks, columns, rows))
+    return folder / rows.name
 
 
-def _table(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:
+def _table(tasks: Sequence[Task], rows: Path, folder: Path) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -87,10 +81,7 @@ def _table(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:
         file = pq.ParquetFile(rows)
         first = next(file.iter_batches(1), None)
         columns = dict.fromkeys(file.schema_arrow.names) if first is None else first.to_pylist()[0]
-        new = _rows(tasks, columns)
-        if new is None:
-            return None
-        table = pa.Table.from_pylist(new, file.schema_arrow)
+        table = pa.Table.from_pylist(_rows(tasks, columns, rows), file.schema_arrow)
     except (pa.ArrowException, OSError) as error:
         raise CoevolveError(f"{rows}: the tasks do not fit this Parquet file ({first_line(error)})") from None
     folder.mkdir(parents=True, exist_ok=True)
@@ -98,21 +89,22 @@ def _table(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:
     return folder / rows.name
 
 
-def _saved(tasks: Sequence[Task], rows: Path, folder: Path) -> Path | None:
+def _saved(tasks: Sequence[Task], rows: Path, folder: Path) -> Path:
     from datasets import Dataset
 
     known = read_dataset(rows)
-    new = _rows(tasks, known[0] if len(known) else dict.fromkeys(known.column_names))
-    if new is None:
-        return None
+    new = _rows(tasks, known[0] if len(known) else dict.fromkeys(known.column_names), rows)
     Dataset.from_list(new, features=known.features).save_to_disk(str(folder / rows.name))
     return folder / rows.name
 
 
-def _rows(tasks: Sequence[Task], columns: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The tasks with these ``columns``, which are given with an example; None if a task does not fit them."""
+def _rows(tasks: Sequence[Task], columns: Mapping[str, Any], rows: Path) -> list[dict[str, Any]]:
+    """The tasks with the ``columns`` of ``rows``, which are given with an example."""
     if not all(len(task.turns) == 1 and task.world.keys() <= columns.keys() for task in tasks):
-        return None
+        raise CoevolveError(
+            f"{rows}: a task has several turns, or its world has other keys than the columns; name the dataset that the "
+            "tasks grew from"
+        )
     return [
         {
             **task.world,

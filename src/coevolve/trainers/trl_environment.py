@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.task import Task, misfit
+from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.environments.wire import SAY_TOOL
@@ -32,7 +32,6 @@ class Episodes:
 
     def __init__(self) -> None:
         self._episode: Replay | None = None
-        self._requests: list[Request] = []
         self._failed = False
 
     def reset(self, task_id: str | None = None, **row: Any) -> str | None:
@@ -43,7 +42,7 @@ class Episodes:
         task = self._next() if task_id is None else self._tasks[task_id]
         if self._episode is not None:
             self._episode.close()
-        self._requests, self._failed = [], False
+        self._failed = False
         self._episode = Replay(self._environment, task)
         return self._episode.turn.content if task_id is None else None
 
@@ -66,9 +65,8 @@ class Episodes:
     def _answer(self, request: Request) -> str:
         if self._episode is None:
             raise CoevolveError("no task was started; call reset() first")
-        self._requests.append(request)
         try:
-            return told(self._episode.follow(self._requests))
+            return told(self._episode.answer(request))
         except Exception:
             self._failed = True
             raise
@@ -118,9 +116,6 @@ def _method(tool: Mapping[str, Any]) -> Callable[..., str]:
     name = tool["name"]
 
     def method(self: Episodes, **arguments: Any) -> str:
-        wrong = misfit(name, arguments)
-        if wrong:
-            return f"error: {wrong}"
         return self._answer(say(str(arguments.get("text", ""))) if tool is SAY_TOOL else call(name, arguments))
 
     schema = tool["parameters"]

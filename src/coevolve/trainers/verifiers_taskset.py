@@ -10,8 +10,6 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import closing
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,16 +19,9 @@ from pydantic import Field
 
 from coevolve.core.task import Observation, misfit
 from coevolve.environments import wire
-from coevolve.environments.environment import Environment
-from coevolve.environments.registry import make
-from coevolve.trainers.replay import Replay, Request, call, refusal, say, score, told
+from coevolve.trainers.replay import Replay, Request, call, last_answer, made, refusal, say, score, told
 
 OPEN = 256  # episodes that the tool server keeps open; a further one closes the oldest, whose next call replays it
-
-
-@cache
-def world(name: str) -> Environment:
-    return make(name)
 
 
 class CoevolveData(vf.TaskData):  # type: ignore[misc]
@@ -60,12 +51,12 @@ class CoevolveTask(vf.Task[CoevolveData, RolloutState]):  # type: ignore[misc]
     @vf.reward(weight=1.0)  # type: ignore[untyped-decorator]
     async def coevolve(self, trace: Any) -> float:
         task = wire.to_task(self.data.coevolve)
-        result = await asyncio.to_thread(score, world(task.environment), task, trace.state.requests)
+        result = await asyncio.to_thread(score, made(task.environment), task, trace.state.requests)
         return result.reward
 
     async def validate(self, runtime: Any) -> bool:
         task = wire.to_task(self.data.coevolve)
-        return not await asyncio.to_thread(refusal, world(task.environment), task)
+        return not await asyncio.to_thread(refusal, made(task.environment), task)
 
 
 class CoevolveTools(vf.Toolset[vf.SharedToolsetConfig, RolloutState]):  # type: ignore[misc]
@@ -86,7 +77,7 @@ class CoevolveTools(vf.Toolset[vf.SharedToolsetConfig, RolloutState]):  # type: 
         """The episode of a rollout, after all its requests."""
         if state.rollout not in self._episodes:
             task = wire.to_task(state.coevolve)
-            self._episodes[state.rollout] = Replay(world(task.environment), task)
+            self._episodes[state.rollout] = Replay(made(task.environment), task)
             if len(self._episodes) > OPEN:
                 self._episodes.popitem(last=False)[1].close()
         self._episodes.move_to_end(state.rollout)
@@ -135,8 +126,7 @@ class CoevolveEnv(vf.Env[CoevolveEnvConfig]):  # type: ignore[misc]
 
 def _heard(record: dict[str, Any], requests: list[Request]) -> Observation:
     task = wire.to_task(record)
-    with closing(Replay(world(task.environment), task)) as episode:
-        return episode.follow(requests)
+    return last_answer(made(task.environment), task, requests)
 
 
 class CoevolveTaskset(vf.Taskset[CoevolveTask, vf.TasksetConfig]):  # type: ignore[misc]

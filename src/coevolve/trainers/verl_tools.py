@@ -12,7 +12,7 @@ from verl.tools.schemas import ToolResponse
 
 from coevolve.core.task import Observation, misfit
 from coevolve.trainers import replay
-from coevolve.trainers.replay import Replay, Request
+from coevolve.trainers.replay import Request
 
 REQUESTS = "coevolve_requests"  # in verl's state of a rollout
 ROW = "coevolve"  # in `tools_kwargs` of a row: its environment, and its task as JSON
@@ -34,11 +34,7 @@ class CoevolveTool(BaseTool):  # type: ignore[misc]
 
 
 def _answer(row: dict[str, str], requests: list[Request]) -> Observation:
-    episode = Replay(*replay.of_row(row))
-    try:
-        return episode.follow(requests)
-    finally:
-        episode.close()
+    return replay.last_answer(*replay.of_row(row), requests)
 
 
 def compute_score(

@@ -2,7 +2,7 @@
 
 from coevolve.core.task import Task
 from coevolve.environments.registry import make
-from coevolve.trainers.replay import call, refusal, score
+from coevolve.trainers.replay import Replay, call, refusal, say, score
 
 
 def test_no_call_counts_after_the_end() -> None:
@@ -18,3 +18,13 @@ def test_no_call_counts_after_the_end() -> None:
             ).reward
             == 1.0
         )
+
+
+def test_a_request_that_no_agent_can_make_is_refused_and_changes_nothing() -> None:
+    world = make("miniworld")
+    task = world.tasks("seed")[0]
+    episode = Replay(world, task)
+    for request in (call(task.calls[0].name, {"x": float("nan")}), say("half of a character: \ud800")):
+        assert episode.answer(request).error
+    assert not [one for one in task.calls if episode.answer(call(one.name, one.arguments)).error]
+    assert episode.score().reward == 1.0

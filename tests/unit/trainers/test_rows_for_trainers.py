@@ -66,7 +66,7 @@ def test_rows_append_to_the_dataset_of_the_person(kind: str, prompt: Any, tmp_pa
     known = saved(kind, rows, tmp_path)
     tasks = [grown(row, f"Do it {number} times") for number, row in enumerate(rows)]
     new = write(tasks, known, tmp_path / "out")
-    assert new is not None and new.name == known.name
+    assert new.name == known.name
     both = datasets.concatenate_datasets([opened(kind, known), opened(kind, new)])
     assert both.features == opened(kind, known).features and len(both) == 4
     for task, before, after in zip(tasks, rows, list(both)[2:], strict=True):
@@ -81,16 +81,16 @@ def test_rows_of_jsonl_keep_the_keys_that_each_row_lacks(tmp_path: Path) -> None
     rows = [{"prompt": "a", "x": 1}, {"prompt": "b", "x": 2, "y": None}]
     known = saved("jsonl", rows, tmp_path)
     new = write([grown(rows[0], "c"), grown(rows[1], "d")], known, tmp_path / "out")
-    assert new is not None
     assert [row for _, row in read_jsonl_objects(new)] == [{"prompt": "c", "x": 1}, {"prompt": "d", "x": 2, "y": None}]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "datasets"])
 def test_tasks_of_another_world_are_no_rows(kind: str, tmp_path: Path) -> None:
     known = saved(kind, [ROW], tmp_path)
-    assert write(TASKS, known, tmp_path / "out") is None
     several = Task.create("shop", "seed", ["one", "two"], ROW, [[], []])
-    assert write([grown(ROW, "c"), several], known, tmp_path / "out") is None
+    for tasks in (TASKS, [grown(ROW, "c"), several]):
+        with pytest.raises(CoevolveError, match="several turns, or its world has other keys"):
+            write(tasks, known, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
