@@ -70,12 +70,11 @@ def make(name: str) -> Environment:
 
     An unknown name is a CoevolveError that lists the known names.
     """
-    if name in REGISTERED:
-        return _made(REGISTERED[name], name)
     if is_place(name):
         place, _, known = name.partition("@")
         return _made(load(_imported(place), WANTED), place, known)
-    made = make_from(place := _place(name))
+    place = name if name in REGISTERED else _place(name)
+    made = _made(maker(name), place)
     if made.name != name:
         raise CoevolveError(
             f"entry point {name} = {place}: the environment calls itself {made.name!r}; use the same name for both"
@@ -93,11 +92,6 @@ def _imported(place: str) -> str:
     if (folder := str(file.resolve().parent)) not in sys.path:
         sys.path.insert(0, folder)
     return f"{file.stem}:{maker}"
-
-
-def make_from(place: str) -> Environment:
-    """The environment that MODULE:CLASS (or a function without arguments) makes; anything else is a CoevolveError."""
-    return _made(load(place, WANTED), place)
 
 
 def _made(maker: Any, place: str, known: str = "") -> Environment:

@@ -25,8 +25,8 @@ ATTRIBUTES = ("capacity", "fingerprint", "license", "panels", "more_splits", "go
 class WorkerEnvironment(Environment):
     """An environment that lives in workers.
 
-    ``place`` is its MODULE:CLASS, or =NAME for a name that ``make`` knows in the worker. Its attributes are those of the
-    environment in the worker; ``capacity`` is at most the number of sessions that the workers hold.
+    ``place`` is what ``make`` takes in the worker. Its attributes are those of the environment in the worker; ``capacity`` is at
+    most the number of sessions that the workers hold.
     """
 
     capacity: int

@@ -1,7 +1,7 @@
 """The worker's side: an environment in its own process, which answers requests as JSON lines on standard input.
 
-`python -m coevolve.environments.worker_main PARENT PLACE MEMORY`. PLACE is MODULE:CLASS, or =NAME for ``make``. MEMORY is the limit
-of its address space in bytes (0: no limit).
+`python -m coevolve.environments.worker_main PARENT PLACE MEMORY`. PLACE is what ``make`` takes. MEMORY is the limit of its
+address space in bytes (0: no limit).
 
 Standard library only, except for the environment's imports. The worker always ends with its parent: at the end of its input, or
 by the kernel's signal.
@@ -20,7 +20,7 @@ from typing import Any, TextIO
 from coevolve.core.errors import CoevolveError
 from coevolve.environments import wire
 from coevolve.environments.environment import MACHINE, Environment, EnvironmentFailed, NoRoom, Session
-from coevolve.environments.registry import make, make_from
+from coevolve.environments.registry import make
 
 PR_SET_PDEATHSIG = 1
 
@@ -72,7 +72,7 @@ def _serve(place: str, replies: TextIO) -> None:
         line = requests.get()
         try:
             if server is None:
-                server = WorkerServer(make(place[1:]) if place.startswith("=") else make_from(place))
+                server = WorkerServer(make(place))
             reply = wire.dumps({"value": server.answer(**json.loads(line))})
         except CoevolveError as error:
             reply = json.dumps({"refused": str(error)})

@@ -34,7 +34,7 @@ def serve(protocol: str, split: str, application: Callable[[Offer], Any]) -> Non
     import uvicorn
 
     name, place, python, host, port, sessions, *file = sys.argv[1:]
-    world = WorkerEnvironment(name, f"={place}", python, 2, (int(sessions) + 1) // 2)
+    world = WorkerEnvironment(name, place, python, 2, (int(sessions) + 1) // 2)
     checked, offered = list[Task](), ""
     if file:
         checked = checked_tasks(world, name, Path(file[0]))
