@@ -27,6 +27,11 @@ class Played:
     ended: bool = False
     over: bool = False
 
+    @property
+    def refused(self) -> CallOutcome | None:
+        """The first call that the environment refused."""
+        return next((call for call in self.chain if not call.ok), None)
+
 
 def replay(
     session: Session, task: Task, reference: Sequence[Sequence[ToolCall]] | None = None, watch: bool = True

@@ -97,7 +97,7 @@ class UserHabits:
             return [f"has {len(task.turns)} turns"]
         played = replay(session, task)
         chain, changed, ended = played.chain, played.changed, played.ended
-        if not chain or not all(call.ok for call in chain):
+        if not chain or played.refused:
             return ["its reference is refused"]
         answer = next(iter(chain[-1].arguments.values()), None) if ended else None
         calls = chain[:-1] if ended else chain

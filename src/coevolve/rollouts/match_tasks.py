@@ -45,10 +45,7 @@ class TaskMatch:
         if (name := next((name for name in row.names if name in self._ids), None)) is not None:
             return name
         if row.prompt is None:
-            # the user's last message of the prompt, behind its examples; without a known prompt the user's first message
-            messages = row.messages[: row.prompt_messages][::-1] or row.messages
-            request = next((str(message["content"]) for message in messages if message.get("role") == "user"), "")
-            found = self._tasks.get(request.strip(), [])
+            found = self._tasks.get(row.request, [])
         else:
             if row.prompt not in self._prompts:
                 self._prompts[row.prompt] = self._ending(request_of(row.prompt))

@@ -48,6 +48,12 @@ class RolloutRow:
     agent: str = ""
     tools: Tools = ()
 
+    @property
+    def request(self) -> str:
+        """The user's last message of the prompt, behind its examples; without a known prompt, the user's first message."""
+        messages = self.messages[: self.prompt_messages][::-1] or self.messages
+        return next((str(message["content"]) for message in messages if message.get("role") == "user"), "").strip()
+
 
 @dataclass(frozen=True, slots=True)
 class SkippedRow:

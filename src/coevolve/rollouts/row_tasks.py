@@ -14,7 +14,7 @@ from coevolve.core.hashing import by_value, state_hash
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.trajectories import Trajectory
 from coevolve.core.untrusted import one_line
-from coevolve.environments.chains import data_of
+from coevolve.environments.chains import data_of, replay
 from coevolve.environments.row_environment import RowEnvironment, RowSession
 from coevolve.rollouts.chats import Unreadable, chat
 from coevolve.rollouts.rollout_row import RolloutRow
@@ -42,9 +42,7 @@ class RowMatch:
     def __call__(self, row: RolloutRow) -> str:
         """The task's id. A rollout without a known task is Unreadable."""
         _, calls, _ = chat(row.messages, row.prompt_messages, row.tools or self._environment.tools())
-        messages = row.messages[: row.prompt_messages][::-1] or row.messages
-        prompt = next((str(message["content"]) for message in messages if message.get("role") == "user"), "")
-        candidates = self._by_id.get(row.task_id or "") or self._by_prompt.get(prompt.strip(), [])
+        candidates = self._by_id.get(row.task_id or "") or self._by_prompt.get(row.request, [])
         if not candidates:
             raise Unreadable(UNKNOWN)
         with closing(self._environment.open()) as session:
@@ -148,10 +146,7 @@ def _flaw(session: RowSession, task: Task, full: float) -> str:
     """Why the reference of ``task`` does not solve it; empty if it does."""
     if not task.calls:
         return "it is solved without a call"
-    session.reset(task)
-    for call in task.calls:
-        heard = session.step(call)
-        if heard.error:
-            return f"{call.name} is refused: {heard.content}"
+    if refused := replay(session, task, watch=False).refused:
+        return f"{refused.name} is refused: {refused.observation}"
     reward = session.reward()
     return "" if reward is None or reward >= full else f"its reward is {reward:g} at the replay"

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coevolve.audit.subject import Subject
+from coevolve.core.hashing import by_value
 from coevolve.core.task import DONE, Task, ToolCall
 from coevolve.environments.border import crossed
 from coevolve.environments.chains import replay
@@ -129,3 +130,12 @@ def test_the_schema_decides_the_type() -> None:
     wanted = {"whole": 7, "maybe": 5, "real": 0.0, "inner": [{"whole": 2, "free": 2.0}], "others": {"x": 1, "y": 1.5}}
     assert repr(crossed(ToolCall("set", given), tools).arguments) == repr(wanted)
     assert repr(crossed(ToolCall("unknown", given), tools).arguments) == repr({**given, "real": 0.0})
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(), VALUES, max_size=3))
+def test_a_call_whose_equal_numbers_are_equally_written_crosses_unchanged(arguments: dict[str, Any]) -> None:
+    """So a replay of a reference that comes from rollouts makes the same calls as a class that gets them by hand."""
+    written = by_value(arguments)
+    for tools in (None, TOOLS):
+        assert repr(crossed(ToolCall(TOOLS[0]["function"]["name"], written), tools).arguments) == repr(written)

@@ -60,7 +60,7 @@ def _abstract(
     calls = [ToolCall(call.name, call.arguments) for call in exploration.calls if call.ok]
     played = replay(session, _start(exploration), [calls])
     chain, changed = played.chain, played.changed
-    if len(chain) != len(calls) or not all(call.ok for call in chain):
+    if len(chain) != len(calls) or played.refused:
         return
     effects = [position for position in range(len(chain)) if changed[position]]
     asked_read = bool(chain) and not changed[-1] and knowledge.asks_for(chain[-1].name)

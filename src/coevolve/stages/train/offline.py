@@ -145,8 +145,13 @@ def scheduled(pairs: Sequence[Example], batch: Batch, config: Train, job: Job) -
             "fit into policy.episode_tokens; lower that number, or raise pairs.per_task"
         )
     drawn = in_rounds(pairs, size * config.steps, "pairs order", job.seed, job.iteration)
-    steps = (drawn[start : start + size] for start in range(0, size * config.steps, size))
-    return [pair for step in steps for pair in sorted(step, key=lambda pair: max(map(len, pair)))]
+    return by_length(drawn, size, lambda pair: max(map(len, pair)))
+
+
+def by_length(drawn: Sequence[Item], size: int, length: Callable[[Item], int]) -> list[Item]:
+    """The items of all steps, ``size`` in each, with those of a step in the order of their ``length``, which saves padding."""
+    steps = (drawn[start : start + size] for start in range(0, len(drawn), size))
+    return [item for step in steps for item in sorted(step, key=length)]
 
 
 def in_rounds(items: Sequence[Item], count: int, *purpose: str | int) -> list[Item]:

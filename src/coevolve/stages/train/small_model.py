@@ -55,13 +55,8 @@ def copy_examples(
     return examples
 
 
-def supervise(
-    model: Any, tokenizer: Any, examples: list[Example], batch: int, rate: float, name: str, by_length: bool = False
-) -> None:
-    """One pass over ``examples`` by transformers' ``Trainer``: AdamW, warm-up, cosine decay.
-
-    ``by_length`` puts examples of similar length into a batch, which saves padding.
-    """
+def supervise(model: Any, tokenizer: Any, examples: list[Example], batch: int, rate: float, name: str) -> None:
+    """One pass over ``examples`` by transformers' ``Trainer``: AdamW, warm-up, cosine decay."""
     import tempfile
 
     from transformers import DataCollatorForSeq2Seq, PrinterCallback, Trainer, TrainingArguments
@@ -88,7 +83,6 @@ def supervise(
             disable_tqdm=True,
             dataloader_pin_memory=False,
             seed=0,
-            train_sampling_strategy="group_by_length" if by_length else "random",
         )
         trainer = Trainer(
             model=model,

@@ -118,8 +118,7 @@ def _executable(environment: Environment, task: Task, played: Played) -> Gate:
     unknown = next((call for call in chain if call.name not in tools), None)
     if unknown is not None:
         return Gate("executable", False, f"unknown tool {unknown.name[:80]}")
-    refused = next((call for call in chain if not call.ok), None)
-    if refused is not None:
+    if refused := played.refused:
         return Gate("executable", False, f"{refused.name} is refused: {refused.observation[:200]}")
     if len(chain) < len(task.calls) or len(played.said) < len(task.turns):
         return Gate("executable", False, "the episode ends before the reference and its turns do")

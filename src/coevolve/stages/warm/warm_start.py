@@ -17,7 +17,7 @@ from coevolve.environments.environment import Environment
 from coevolve.policies.agent_prompt import Renderer
 from coevolve.rollout import Limits
 from coevolve.stages.train.learner import Job, Log, Shared
-from coevolve.stages.train.offline import Batch, Row, in_rounds, trained
+from coevolve.stages.train.offline import Batch, Row, by_length, in_rounds, trained
 from coevolve.stages.train.reference_tokens import Tools, failing, offered, replayed, tokens
 from coevolve.stages.train.saving import Keeper, Steps, resumed, save
 from coevolve.stages.train.sft import method, supervised
@@ -119,7 +119,6 @@ def _rows(config: Warm, room: int, examples: Demonstrations, seed: int) -> Calla
                 f"{longer} of {len(episodes)} demonstrations have more than {room} tokens (policy.episode_tokens) and are left out"
             )
         drawn = in_rounds(fitting, config.batch * config.steps, "warm start order", "right", seed)
-        by_step = (drawn[start : start + config.batch] for start in range(0, len(drawn), config.batch))
-        return [supervised(episode) for step in by_step for episode in sorted(step, key=len)]
+        return [supervised(episode) for episode in by_length(drawn, config.batch, len)]
 
     return rows
