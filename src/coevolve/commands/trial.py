@@ -22,7 +22,7 @@ from coevolve.environments.registry import make
 from coevolve.policies.config import PolicySection
 from coevolve.rollout import Limits
 from coevolve.stages.train.reference_tokens import failing
-from coevolve.words.understanding import KnowsMeanings, ParsesWords
+from coevolve.words.words_match import KnowsMeanings, ParsesWords
 
 READS = ("open", "sqlite3.connect")  # audit events of Python by which an environment reads a file
 FOREIGN = {"__pycache__", "site-packages"}  # folders whose files belong to no environment

@@ -12,8 +12,8 @@ from coevolve.core.records import Attempt, Signal
 from coevolve.core.section import validated
 from coevolve.core.trajectories import Trajectory, stream_trajectories
 from coevolve.rollouts.chats import Unreadable
-from coevolve.rollouts.episode_rows import recorded
 from coevolve.rollouts.foreign_trajectories import RolloutAccount, named_or_opening, trajectories
+from coevolve.rollouts.own_episodes import recorded
 from coevolve.rollouts.rollout_formats import Source, columns, read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options, Rows
 from coevolve.stages.signals.config import Signals

@@ -1,4 +1,5 @@
-"""Rollouts in coevolve's own forms: trajectories.parquet, and chats as `coevolve import messages` reads them.
+"""Rollouts in coevolve's own forms: trajectories.parquet, chats as `coevolve import messages` reads them, and episodes without
+messages: the task, step and score, and which calls the environment accepted.
 
 A chat has `messages`, or `prompt` and `completion`, messages or texts: so wrote verifiers before version 1 (results.jsonl),
 prime-rl before July 2026, and so writes AReaL.
@@ -9,7 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.io import strict
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import parse, strict
 from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import FAILURE, StopReason
 from coevolve.core.untrusted import decode
@@ -21,9 +23,11 @@ from coevolve.rollouts.rollout_row import (
     RolloutFormat,
     RolloutRow,
     Rows,
+    number,
     parquet_rows,
     rollout,
 )
+from coevolve.stages.signals.table import NO_ANSWER, REQUIRED, RecordedEpisode
 
 NEEDED = ("trajectory_id", "task_id", "iteration", "step", "messages", "calls", "stop_reason")
 UNNAMED = "rows whose trajectory_id is missing or repeats another, known by their address"
@@ -92,4 +96,42 @@ COEVOLVE = RolloutFormat(
     read,
     table,
     parse=strict,
+)
+
+
+def read_episode(value: dict[str, Any], place: Place, options: Options) -> Iterator[RolloutRow]:
+    reward = options.reward or "score"
+    try:
+        row = parse(RecordedEpisode, {**value, "score": value.get(reward)}, place.where)
+    except CoevolveError as error:
+        raise Unreadable(str(error).removeprefix(f"{place.where}: ")) from None
+    yield recorded(row, place.where)
+
+
+def recorded(row: RecordedEpisode, where: str) -> RolloutRow:
+    """The rollout of an episode without messages."""
+    failed = row.stop_reason == StopReason.ENVIRONMENT_FAILED
+    return RolloutRow(
+        where,
+        [],
+        number(row.score, "score"),
+        step=row.step,
+        iteration=row.iteration or 0,
+        failure="the environment failed" if failed else "",
+        trajectory_id=row.trajectory_id,
+        calls=[
+            CallOutcome(call.name, {}, call.ok is not False, NO_ANSWER if call.ok is False else "", 0)
+            for call in row.calls or ()
+        ],
+        task_id=row.task_id,
+    )
+
+
+EPISODES = RolloutFormat(
+    "episodes",
+    "rows with task_id, step and score",
+    ("*.jsonl",),
+    "no messages and no arguments of calls, which `coevolve grow` explores from",
+    lambda row: set(REQUIRED) <= set(row) and "successes" not in row,  # attempts.jsonl of a run has counts
+    read_episode,
 )

@@ -11,10 +11,9 @@ from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.untrusted import decode, writable
 from coevolve.rollouts.atif import ATIF
 from coevolve.rollouts.chats import Unreadable
-from coevolve.rollouts.episode_rows import EPISODES
 from coevolve.rollouts.harbor_trials import HARBOR, trials_of
 from coevolve.rollouts.nemo_gym_rows import NEMO_GYM
-from coevolve.rollouts.own_episodes import COEVOLVE
+from coevolve.rollouts.own_episodes import COEVOLVE, EPISODES
 from coevolve.rollouts.rllm_episodes import RLLM
 from coevolve.rollouts.rollout_row import Options, Place, RolloutFormat, Rows, SkippedRow, json_texts
 from coevolve.rollouts.text_dumps import SKYRL, VERL

@@ -21,7 +21,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import chain as joined
 from itertools import combinations, product
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from coevolve.core.mentions import NUMERALS, STEM, inflected, words_of
 from coevolve.core.records import Candidate, Gate
@@ -33,7 +33,7 @@ from coevolve.environments.environment import Environment, Phrasebook, Session
 from coevolve.environments.knowledge import fruitless
 from coevolve.environments.user_habits import beside
 from coevolve.words.learned_phrases import learned_phrases, phrases_of
-from coevolve.words.lexicon import unfitting
+from coevolve.words.lexicon import Meaning, unfitting
 from coevolve.words.named_values import (
     FUNCTION_WORDS,
     comparable,
@@ -46,7 +46,6 @@ from coevolve.words.named_values import (
     within,
 )
 from coevolve.words.phrase_generator import SLOT, Question, Undescribable, instruct, instructions, spaced
-from coevolve.words.understanding import KnowsMeanings, ParsesWords
 
 NAME = "words_match"
 OPTIONAL = 3  # most calls that the words may omit in any combination
@@ -57,6 +56,27 @@ _COURTESIES = (
     "please kindly thanks thank thx ok okay just now hi hello hey could can would will you i need want like go first so"
 )
 IDLE = frozenset(f"a an the my our your me if to for and {_COURTESIES}".split())  # words without a part in a request
+
+
+@runtime_checkable
+class ParsesWords(Protocol):
+    """An environment that can parse the words of a task."""
+
+    def reading(self, task: Task) -> list[ToolCall] | None:
+        """The calls that the words of ``task`` ask for in its world; None if they cannot be parsed.
+
+        Implementations must not use the reference: verification compares these calls with it.
+        """
+        ...
+
+
+@runtime_checkable
+class KnowsMeanings(Protocol):
+    """An environment that knows what its words can mean."""
+
+    def meaning(self, task: Task) -> Meaning | None:
+        """The senses of words in the world of ``task``, and the senses of its reference; None if they are unknown."""
+        ...
 
 
 def words_match(environment: Environment, session: Session, candidate: Candidate, played: Played, values: bool) -> Gate:

@@ -29,7 +29,6 @@ from coevolve.stages.schema import Params
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Shared, noted
 from coevolve.stages.warm.config import NEW_WORDS
-from coevolve.stages.warm.held_out import divided, solves
 
 REACHED = "reached.json"
 TOO_ABLE = 0.9  # success on held-out tasks above which a group of attempts rarely differs
@@ -86,14 +85,14 @@ def _learn(params: Params, environment: Environment, folder: Path, training: Pat
     """Write the policy, the steps that it took, and the share of the held-out tasks that it solves (None without such tasks)."""
     from coevolve.policies.transformers_policy import TransformersPolicy, load
     from coevolve.stages.warm.new_words import fit, varied
-    from coevolve.stages.warm.warm_start import demonstrations, learn
+    from coevolve.stages.warm.warm_start import demonstrations, divided, learn, success
 
     config, limits, policy = params.warm, Limits.of(params.policy), folder / "policy"
     _, held = divided(environment, config.split, config.tasks, config.until is not None)
 
     def solved(model: Any, tokenizer: Any) -> float:
         policy = TransformersPolicy(model, tokenizer, 0.0, params.policy.template)
-        return sum(solves(policy, environment, held, limits)) / max(len(held), 1)
+        return success(policy, environment, held, limits)
 
     def saved(path: Path) -> float | None:
         return solved(*load(path, params.policy.threads, params.policy.dtype)) if held else None

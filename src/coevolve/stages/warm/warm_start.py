@@ -12,22 +12,45 @@ from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
+from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.policies.agent_prompt import Renderer
-from coevolve.rollout import Limits
+from coevolve.policies.policy import Policy, Replicas
+from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 from coevolve.stages.train.learner import Job, Log, Shared
 from coevolve.stages.train.offline import Batch, Row, by_length, in_rounds, trained
 from coevolve.stages.train.reference_tokens import Tools, failing, offered, replayed, tokens
 from coevolve.stages.train.saving import Keeper, Steps, resumed, save
 from coevolve.stages.train.sft import method, supervised
 from coevolve.stages.warm.config import Warm
-from coevolve.stages.warm.held_out import divided
 
 GROWTH = 1.2  # between the steps after which two looks at the held-out tasks follow: the first steps change most
-
+SHARE = 5  # one of so many tasks is held out
+MOST = 40  # tasks held out
 
 Demonstrations = Sequence[tuple[Trajectory, Tools]]  # episodes to imitate, each with the tools that its task offers
+
+
+def divided(environment: Environment, split: str, count: int, hold: bool = True) -> tuple[list[Task], list[Task]]:
+    """The first ``count`` tasks of ``split`` that have a reference: those to imitate, and those held out.
+
+    Each kind of task, by the tools of its reference, has its share in both. If there is only one task, both lists hold it.
+    ``hold`` False holds out no task.
+    """
+    tasks = [task for task in environment.tasks(split) if any(environment.reference(task))][:count]
+    if not hold:
+        return tasks, []
+    by_kind = sorted(tasks, key=lambda task: (task.tools, task.task_id))  # ids are hashes: a random order
+    held = by_kind[SHARE // 2 :: max(SHARE, len(tasks) // MOST)]
+    out = {task.task_id for task in held}
+    return [task for task in tasks if task.task_id not in out] or tasks, held or tasks
+
+
+def success(policy: Policy | Replicas, environment: Environment, tasks: Sequence[Task], limits: Limits) -> float:
+    """The share of ``tasks`` that ``policy`` solves, in one episode each."""
+    episodes = scored(rollout(policy, environment, [RolloutRequest(task, 0) for task in tasks], limits))
+    return sum(is_success(episode.trajectory.score) for episode in episodes) / max(len(tasks), 1)
 
 
 def demonstrations(config: Warm, environment: Environment, limits: Limits) -> Demonstrations:

@@ -11,10 +11,9 @@ from coevolve.policies.tokenizer import build
 from coevolve.rollout import Limits
 from coevolve.stages.train.reference_tokens import replayed
 from coevolve.stages.warm.config import Warm
-from coevolve.stages.warm.held_out import divided
 from coevolve.stages.warm.new_words import varied
 from coevolve.stages.warm.substitution import drill, lexicon, resembling, substituted
-from coevolve.stages.warm.warm_start import demonstrations
+from coevolve.stages.warm.warm_start import demonstrations, divided
 from tests.unit.stages.warm.shop import NAMES, Shop
 
 SHOP = Shop()

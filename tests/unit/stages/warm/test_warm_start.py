@@ -12,8 +12,7 @@ from coevolve.environments.registry import make
 from coevolve.rollout import Limits
 from coevolve.stages.train.learner import Job, Shared
 from coevolve.stages.warm.config import Warm
-from coevolve.stages.warm.held_out import divided
-from coevolve.stages.warm.warm_start import Demonstrations, demonstrations, learn
+from coevolve.stages.warm.warm_start import Demonstrations, demonstrations, divided, learn
 from tests import POLICY
 from tests.unit.stages.train.small import ACTING, CONFIG, PARAMS, WORLD
 
