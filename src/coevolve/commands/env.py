@@ -11,11 +11,11 @@ from typing import Any
 
 from coevolve.audit.checks import CHECKS
 from coevolve.audit.subject import SEVERITIES, Finding, Subject, chosen, finding, place, write
+from coevolve.commands import env_template
 from coevolve.commands.options import DIR, FILE, actions
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import count, port, positive
 from coevolve.core.terminal import Printed, apart, plain
-from coevolve.environments import template
 from coevolve.environments.environment import quarantined
 from coevolve.environments.hosted import Hosted, cache
 from coevolve.environments.registry import make, maker, names
@@ -132,7 +132,7 @@ def _install(args: argparse.Namespace) -> int:
 
 def _new(args: argparse.Namespace) -> int:
     folder = args.out or Path(args.name)
-    for file in template.write(args.name, folder):
+    for file in env_template.write(args.name, folder):
         print(file)
     print(f"next: `cd {folder}`, then `coevolve env check {args.name}`; the module's comments say what to change")
     return 0

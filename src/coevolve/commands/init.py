@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve import __version__
+from coevolve.commands.env_template import check_new, declare
 from coevolve.commands.options import DIR
 from coevolve.commands.profile import ADDED, apply, change
 from coevolve.core import programs
@@ -25,7 +26,6 @@ from coevolve.core.io import naming, write_text
 from coevolve.core.pipeline import of_project, resource
 from coevolve.core.terminal import plain
 from coevolve.environments.registry import is_own, places
-from coevolve.environments.template import check_new, declare
 from coevolve.policies.pretrained import directory, is_path
 from coevolve.stages.schema import load
 from coevolve.stages.warm.config import NEW_WORDS, Warm

@@ -166,9 +166,8 @@ class Environment(ABC):
     capacity: int | None = None  # most sessions open at the same time; None: no limit
     quarantine: Mapping[str, str] = MappingProxyType({})  # items known to be unsolvable: ``id`` in a world → reason
     phrasebook: Phrasebook = Phrasebook()  # the wording of training tasks adds what it lacks
-    goals: tuple[
-        str, ...
-    ] = ()  # kinds of tasks that ``construct`` makes; a constructed task has its kind among its tags
+    # kinds of tasks that ``construct`` makes; a constructed task has its kind among its tags
+    goals: tuple[str, ...] = ()
 
     @abstractmethod
     def load_tasks(self, split: str) -> Sequence[Task]:

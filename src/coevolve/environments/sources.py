@@ -1,7 +1,7 @@
 """The source files of environments and of other packages' additions. Standard library only, because workers use it too."""
 
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -28,23 +28,21 @@ def environment_code(name: str) -> dict[str, str]:
     """Path → hash of the files of coevolve's environments, and of the package that adds the environment ``name``."""
     folder = SOURCE / PACKAGE / "environments"
     found = {f"{PACKAGE}/environments/{file}": code_hash(folder / file) for file in sorted(_within(folder))}
-    return found | added_code(GROUP, [name])
+    return found | added_code(GROUP, name)
 
 
-def added_code(group: str, names: Collection[str]) -> dict[str, str]:
-    """Path → hash of the packages that add ``names`` to the entry point ``group``."""
-    found: dict[str, str] = {}
-    for name, point in plugins(group).items():
-        if name in names:
-            import_module(point.module)
-            found |= sources([point.module])
-    return found
+def added_code(group: str, name: str) -> dict[str, str]:
+    """Path → hash of the package that adds ``name`` to the entry point ``group``; empty if none does."""
+    if (point := plugins(group).get(name)) is None:
+        return {}
+    import_module(point.module)
+    return sources([point.module])
 
 
 def registered_code(registry: Registry, name: str) -> dict[str, str]:
     """Path → hash of the code that ``name`` adds to ``registry``; empty for a module of coevolve."""
     if not is_file(name):
-        return added_code(registry.group, [name])
+        return added_code(registry.group, name)
     file = Path(name)
     return {name: code_hash(file), **{ours: code_hash(SOURCE / ours) for ours in _imported(file)}}
 

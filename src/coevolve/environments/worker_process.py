@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -173,12 +174,9 @@ class EnvironmentProcess:
         self.dead = reason
         self._process.kill()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._errors):
-            try:
-                if stream:
-                    stream.close()
-            except OSError:
-                pass
+        for stream in filter(None, (self._process.stdin, self._process.stdout, self._errors)):
+            with suppress(OSError):
+                stream.close()
 
     def stop(self) -> None:
         """End the process. Its sessions raise errors from now on."""

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from coevolve.commands.doctor import run
+from coevolve.commands.env_template import declare
 from coevolve.commands.profile import apply
 from coevolve.core.arithmetic import CHOICE, able, in_effect
 from coevolve.core.paths import Paths
-from coevolve.environments.template import declare
 from tests import POLICY, ROOT
 from tests.integration.commands.test_init import OWN
 from tests.integration.endpoint.proxy import proxy

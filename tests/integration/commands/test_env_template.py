@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.commands.env_template import write
 from coevolve.core.errors import CoevolveError
-from coevolve.environments.template import write
 
 
 @pytest.mark.parametrize("name", ["Stock", "stock-room", "1room", "../room", "", "class", "__init__", "_room", "röm"])
