@@ -85,20 +85,20 @@ class UserHabits:
         """Count what ``task`` shows."""
         self.tasks += 1
         causes: list[str] = []
-        reasons: list[str] = []
+        reason = ""
         with contained(causes):
-            reasons = self._replay(session, task)
-        for reason in [*reasons, *(f"its calls break the session ({cause})" for cause in causes)]:
-            self.unread.setdefault(" ".join(task.turns[:1]), reason)
+            reason = self._replay(session, task)
+        if reason or causes:
+            self.unread.setdefault(" ".join(task.turns[:1]), reason or f"its calls break the session ({causes[0]})")
 
-    def _replay(self, session: Session, task: Task) -> list[str]:
+    def _replay(self, session: Session, task: Task) -> str:
         """Count what ``task`` shows, or say why it shows nothing."""
         if len(task.turns) != 1:
-            return [f"has {len(task.turns)} turns"]
+            return f"has {len(task.turns)} turns"
         played = replay(session, task)
         chain, changed, ended = played.chain, played.changed, played.ended
         if not chain or played.refused:
-            return ["its reference is refused"]
+            return "its reference is refused"
         answer = next(iter(chain[-1].arguments.values()), None) if ended else None
         calls = chain[:-1] if ended else chain
         revealed = _revealed(calls, task.turns[0])
@@ -117,7 +117,7 @@ class UserHabits:
         self.asked.update(calls[row].name for row in asked if not changed[row])
         self.lookups += not effects
         self.requests.append(UserRequest(task, calls, asked, question, revealed))
-        return []
+        return ""
 
     def _count(self, task: Task, calls: Sequence[CallOutcome], revealed: Collection[str]) -> None:
         text, world = task.turns[0], list(fields_of(task.world))

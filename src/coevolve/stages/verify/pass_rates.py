@@ -7,10 +7,10 @@ from dataclasses import replace
 from coevolve.core.seeding import derive_seed
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
-from coevolve.core.trajectories import End
+from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy, Replicas
-from coevolve.rollout import Limits, RolloutRequest, rollout, scored
+from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.verify.judge import Judged, PassCount
 
 
@@ -29,17 +29,15 @@ def pass_counts(
         for task in tasks
         for sample in range(samples)
     ]
-    episodes = rollout(policy, environment, requests, limits, progress=progress)
-    ends: dict[str, list[End]] = defaultdict(list)
-    for episode in episodes:
-        ends[episode.trajectory.task_id].append(episode.trajectory.end)
-    results: dict[str, list[bool]] = {task_id: [] for task_id in ends}
-    for episode in scored(episodes):
-        results[episode.trajectory.task_id].append(is_success(episode.trajectory.score))
-    return {
-        task_id: PassCount(sum(successes), len(successes), len(ends[task_id]), ends[task_id])
-        for task_id, successes in results.items()
-    }
+    played: dict[str, list[Trajectory]] = defaultdict(list)
+    for episode in rollout(policy, environment, requests, limits, progress=progress):
+        played[episode.trajectory.task_id].append(episode.trajectory)
+    return {task_id: _counted(trajectories) for task_id, trajectories in played.items()}
+
+
+def _counted(trajectories: Sequence[Trajectory]) -> PassCount:
+    successes = [is_success(one.score) for one in trajectories if one.counts]
+    return PassCount(sum(successes), len(successes), len(trajectories), [one.end for one in trajectories])
 
 
 def with_pass_rates(judged: Sequence[Judged], counts: Mapping[str, PassCount]) -> list[Judged]:
