@@ -64,10 +64,10 @@ def _abstract(
         return
     effects = [position for position in range(len(chain)) if changed[position]]
     asked_read = bool(chain) and not changed[-1] and knowledge.asks_for(chain[-1].name)
-    whole = _needed(session, exploration, calls, effects, asked_read, knowledge)
+    whole = _needed(session, exploration, chain, effects, asked_read, knowledge)
     tried = set()
     for goals in (effects, *([effect] for effect in effects if len(effects) > 1)):
-        kept = whole if goals is effects else _needed(session, exploration, calls, goals, False, knowledge)
+        kept = whole if goals is effects else _needed(session, exploration, chain, goals, False, knowledge)
         key = tuple(kept)
         if not kept or key in tried:
             continue
@@ -94,41 +94,40 @@ def _start(exploration: Exploration) -> Task:
 def _needed(
     session: Session,
     exploration: Exploration,
-    calls: Sequence[ToolCall],
+    chain: Sequence[CallOutcome],
     goals: Sequence[int],
     last: bool,
     knowledge: Knowledge,
 ) -> list[int]:
-    """Positions of the calls that the ``goals`` (and the ``last`` call) need.
+    """Positions of the calls of ``chain`` that the ``goals`` (and the ``last`` call) need.
 
     Greedy from the end: it drops a call if the environment still accepts the others and their values still have a
     source.
     """
-    wanted = {*goals, *([len(calls) - 1] if last else [])}
+    wanted = {*goals, *([len(chain) - 1] if last else [])}
     if not wanted:
         return []
     kept = list(range(max(wanted) + 1))
-    for position in reversed(range(max(wanted) + 1)):
+    before = chain[: len(kept)]
+    for position in reversed(range(len(kept))):
         if position in wanted:
             continue
-        without = [other for other in kept if other != position]
-        if _still(session, exploration, calls, kept, without, knowledge):
-            kept = without
+        fewer = [other for other in kept if other != position]
+        calls = [ToolCall(chain[other].name, chain[other].arguments) for other in fewer]
+        after = replay(session, _start(exploration), [calls], watch=False).chain
+        if _still(before, after, kept, fewer, knowledge):
+            kept, before = fewer, after
     return kept
 
 
 def _still(
-    session: Session,
-    exploration: Exploration,
-    calls: Sequence[ToolCall],
+    before: Sequence[CallOutcome],
+    after: Sequence[CallOutcome],
     kept: Sequence[int],
     fewer: Sequence[int],
     knowledge: Knowledge,
 ) -> bool:
     """Whether the calls at ``fewer`` are accepted without the dropped call, and no value loses its source."""
-    start = _start(exploration)
-    before = replay(session, start, [[calls[position] for position in kept]], watch=False).chain
-    after = replay(session, start, [[calls[position] for position in fewer]], watch=False).chain
     if len(after) < len(fewer) or not all(call.ok for call in after):
         return False
     where = {position: row for row, position in enumerate(kept)}
