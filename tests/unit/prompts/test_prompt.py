@@ -17,9 +17,11 @@ from coevolve.core.records import Candidate, Exploration, Gate, Signal
 from coevolve.core.task import CallOutcome, task_id_of
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.endpoint.client import Endpoint, open_endpoint
+from coevolve.endpoint.spending import Meter
 from coevolve.environments.knowledge import learn
 from coevolve.prompts.prompt import quoted, quoted_call, quoted_name
 from coevolve.stages.explore.endpoint_explorer import EndpointExplorer
+from coevolve.stages.explore.explorer import Means
 from coevolve.stages.explore.requests import Request
 from coevolve.stages.synthesize.endpoint_synthesizer import EndpointSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
@@ -78,7 +80,8 @@ def opened(server: Proxy, log: Path) -> Endpoint:
 
 def explored(server: Proxy, folder: Path) -> Exploration:
     one = opened(server, folder / "log.jsonl")
-    explorer = EndpointExplorer(WORLD, one, learn(WORLD, TASKS), PARAMS.explore, PATIENCE, Counter())
+    acting = PARAMS.policy.model_copy(update={"max_seconds": PATIENCE})
+    explorer = EndpointExplorer(PARAMS.explore, Means(WORLD, learn(WORLD, TASKS), acting, Meter(one)))
     (found,) = explorer.explore([hostile_request()])
     one.close()
     return found

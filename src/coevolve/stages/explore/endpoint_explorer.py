@@ -5,9 +5,7 @@ conditions the exploring LLM on it. Calls that the environment accepted are kept
 """
 
 import random
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import BaseModel, Field
@@ -15,10 +13,8 @@ from pydantic import BaseModel, Field
 from coevolve.core.concurrency import in_order
 from coevolve.core.records import Exploration, Reflection, Signal
 from coevolve.core.task import CallOutcome, Task
-from coevolve.endpoint.client import Endpoint, Exhausted, Failed
+from coevolve.endpoint.client import Exhausted, Failed
 from coevolve.endpoint.structured import Broken, ask_json
-from coevolve.environments.environment import Environment
-from coevolve.environments.knowledge import Knowledge
 from coevolve.policies.endpoint_policy import EndpointPolicy
 from coevolve.prompts.prompt import Prompt, prompt, quoted, quoted_call, quoted_lines, quoted_name
 from coevolve.rollout import Limits, RolloutRequest, rollout
@@ -42,18 +38,14 @@ class ReflectionReply(BaseModel):
     ideas: Annotated[list[Sentence], Field(alias="try", min_length=1, max_length=8)]
 
 
-@dataclass
 class EndpointExplorer:
     """See ``coevolve.stages.explore.explorer.Explorer``. ``counts`` counts unusable replies by reason."""
 
-    environment: Environment
-    endpoint: Endpoint
-    knowledge: Knowledge
-    config: Explore
-    max_seconds: float
-    counts: Counter[str]
-
-    def __post_init__(self) -> None:
+    def __init__(self, config: Explore, means: Means) -> None:
+        assert means.meter.endpoint is not None
+        self.config, self.environment, self.knowledge = config, means.environment, means.knowledge
+        self.endpoint, self.counts = means.meter.endpoint, means.meter.counts
+        self._max_seconds = means.acting.max_seconds
         self._tools = [tool["function"]["name"] for tool in self.environment.tools()]
         self.causes: list[str] = []
 
@@ -122,7 +114,7 @@ class EndpointExplorer:
         policy = EndpointPolicy(self.endpoint, self.endpoint.config.temperature)
         task = Task.create(self.environment.name, "exploration", [text], request.world, [[]])
         config, reply_tokens = self.config, self.endpoint.config.reply_tokens
-        limits = Limits(config.max_calls + config.tries, 10**9, reply_tokens, self.max_seconds)
+        limits = Limits(config.max_calls + config.tries, 10**9, reply_tokens, self._max_seconds)
         [episode] = rollout(policy, self.environment, [RolloutRequest(task, request.seed)], limits, workers=1)
         self.counts["out of budget"] += policy.exhausted
         self.counts["unanswered"] += len(policy.failures)
@@ -142,6 +134,4 @@ def _trajectory(request: Request) -> str:
 
 
 def make(config: Explore, means: Means) -> EndpointExplorer:
-    assert means.meter.endpoint is not None
-    endpoint, seconds = means.meter.endpoint, means.acting.max_seconds
-    return EndpointExplorer(means.environment, endpoint, means.knowledge, config, seconds, means.meter.counts)
+    return EndpointExplorer(config, means)

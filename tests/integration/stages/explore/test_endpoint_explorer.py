@@ -10,11 +10,12 @@ import pytest
 from coevolve.core.records import Candidate, Exploration, Signal
 from coevolve.core.trajectories import Trajectory, write_trajectories
 from coevolve.endpoint.client import Endpoint, open_endpoint
+from coevolve.endpoint.spending import Meter
 from coevolve.environments.knowledge import learn
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.endpoint_explorer import EndpointExplorer
-from coevolve.stages.explore.explorer import explore
+from coevolve.stages.explore.explorer import Means, explore
 from coevolve.stages.explore.requests import Request, requests
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
@@ -59,8 +60,9 @@ def endpoint(url: str, model: str, log: Path, **changes: object) -> Endpoint:
 
 
 def explored(one: Endpoint, asked: list[Request], counts: Counter[str] | None = None) -> list[Exploration]:
-    counts = Counter() if counts is None else counts
-    explorer = EndpointExplorer(WORLD, one, learn(WORLD, TASKS), PARAMS.explore, PATIENCE, counts)
+    meter = Meter(one, Counter() if counts is None else counts)
+    acting = PARAMS.policy.model_copy(update={"max_seconds": PATIENCE})
+    explorer = EndpointExplorer(PARAMS.explore, Means(WORLD, learn(WORLD, TASKS), acting, meter))
     return explore(explorer, asked, lambda count: None)
 
 
