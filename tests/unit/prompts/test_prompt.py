@@ -3,7 +3,6 @@
 import json
 import os
 import re
-from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -89,7 +88,7 @@ def explored(server: Proxy, folder: Path) -> Exploration:
 
 def written(server: Proxy, found: Exploration, folder: Path) -> list[Candidate]:
     one = opened(server, folder / "written.jsonl")
-    made = synthesize(EndpointSynthesizer(WORLD, TASKS, one, 0, Counter()), [found], 8, lambda count: None)
+    made = synthesize(EndpointSynthesizer(WORLD, TASKS, 0, Meter(one)), [found], 8, lambda count: None)
     one.close()
     return made
 

@@ -133,5 +133,4 @@ def _trajectory(request: Request) -> str:
     )
 
 
-def make(config: Explore, means: Means) -> EndpointExplorer:
-    return EndpointExplorer(config, means)
+make = EndpointExplorer

@@ -3,7 +3,6 @@
 It selects real calls and describes them in words. It cannot invent a call, because it names calls by number.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from coevolve.core.concurrency import in_order
 from coevolve.core.records import Candidate, Exploration
 from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import CallOutcome, Task, ToolCall
-from coevolve.endpoint.client import Endpoint, Exhausted, Failed
+from coevolve.endpoint.client import Exhausted, Failed
 from coevolve.endpoint.spending import Meter
 from coevolve.endpoint.structured import Broken, ask_json
 from coevolve.environments.chains import observed
@@ -49,14 +48,12 @@ class WrittenTasks(BaseModel):
 class EndpointSynthesizer:
     """See ``coevolve.stages.synthesize.synthesizer.Synthesizer``. ``counts`` counts unusable replies by reason."""
 
-    def __init__(
-        self, environment: Environment, tasks: Sequence[Task], endpoint: Endpoint, seed: int, counts: Counter[str]
-    ) -> None:
+    def __init__(self, environment: Environment, tasks: Sequence[Task], seed: int, meter: Meter) -> None:
+        assert meter.endpoint is not None
         self._knowledge = learn(environment, tasks)
         self._tasks = tasks
-        self._endpoint = endpoint
         self._seed = seed
-        self.counts = counts
+        self._endpoint, self.counts = meter.endpoint, meter.counts
 
     def abstract(self, explorations: Sequence[Exploration]) -> Iterator[Iterator[Candidate]]:
         for candidates in in_order(self._write, explorations, self._endpoint.config.concurrency):
@@ -141,6 +138,4 @@ def _check(written: WrittenTasks, calls: Sequence[CallOutcome]) -> None:
                 raise ValueError("answer must be a value that one of the task's calls returned")
 
 
-def make(environment: Environment, tasks: Sequence[Task], seed: int, meter: Meter) -> EndpointSynthesizer:
-    assert meter.endpoint is not None
-    return EndpointSynthesizer(environment, tasks, meter.endpoint, seed, meter.counts)
+make = EndpointSynthesizer

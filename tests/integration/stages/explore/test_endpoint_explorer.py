@@ -67,7 +67,7 @@ def explored(one: Endpoint, asked: list[Request], counts: Counter[str] | None = 
 
 
 def written(one: Endpoint, found: list[Exploration], count: int) -> list[Candidate]:
-    return synthesize(EndpointSynthesizer(WORLD, TASKS, one, 0, Counter()), found, count, lambda count: None)
+    return synthesize(EndpointSynthesizer(WORLD, TASKS, 0, Meter(one)), found, count, lambda count: None)
 
 
 def test_reflection_guides_real_calls_that_become_verified_tasks(
