@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers.cache_utils import Cache, DynamicLayer
 
 from coevolve.core.arithmetic import settle
 from coevolve.core.errors import CoevolveError, first_line
+from coevolve.core.memory import free_memory
 from coevolve.policies.agent_prompt import Listener, Renderer, check_room, check_template
 from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.prefix_attention import Prefix, attending, attends
@@ -66,8 +66,8 @@ def load(
             raise
         reason = first_line(error)
         raise CoevolveError(
-            f"{path}: expected a transformers model directory with a tokenizer ({type(error).__name__}: {reason}); restore "
-            "it with `dvc checkout`, or run the stage that writes it again"
+            f"{path}: expected a transformers model directory with a tokenizer ({type(error).__name__}: {reason}); "
+            "bring its files back: by `dvc checkout`, by the stage that writes them, or by another download"
         ) from None
     check_template(tokenizer, str(path))
     return (model if more else model.to(place or device())).eval(), tokenizer
@@ -77,7 +77,7 @@ def _check_memory(source: Path, dtype: str, copies: int) -> None:
     """Refuse what cannot fit: an operating system that runs out of memory ends processes without a word."""
     from coevolve.policies.pretrained import weights_size
 
-    needed, free = copies * weights_size(source, dtype), psutil.virtual_memory().available
+    needed, free = copies * weights_size(source, dtype), free_memory()
     if needed > free:
         training = "; train adapters (train.lora.enabled: true)" if copies > 1 else ""
         raise CoevolveError(

@@ -17,6 +17,7 @@ from typing import Any
 
 from coevolve.core.concurrency import in_order
 from coevolve.core.errors import CoevolveError, install
+from coevolve.core.memory import free_memory
 from coevolve.core.seeding import derive_seed
 from coevolve.policies.agent_prompt import Listener, Renderer, check_room, check_template
 from coevolve.policies.config import PolicySection
@@ -193,7 +194,6 @@ def engine_arguments(source: Path, acting: PolicySection) -> dict[str, Any]:
 
 def _cache(source: Path, acting: PolicySection) -> int:
     """Bytes of keys and values for `policy.batch` episodes of `policy.episode_tokens`, if the machine has them."""
-    import psutil
     import torch
     from transformers import AutoConfig
 
@@ -207,7 +207,7 @@ def _cache(source: Path, acting: PolicySection) -> int:
     if asked := os.environ.get(CACHE):
         cache, because = int(asked) * 2**30, f"by {CACHE}"
     weights = weights_size(source, acting.dtype)
-    free = psutil.virtual_memory().available
+    free = free_memory()
     if weights + cache > free:
         raise CoevolveError(
             f"vLLM needs {(weights + cache) / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free: {weights / 1e9:.1f} GB of "
