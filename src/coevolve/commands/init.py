@@ -26,7 +26,7 @@ from coevolve.core.io import naming, write_text
 from coevolve.core.pipeline import of_project, resource
 from coevolve.core.terminal import plain
 from coevolve.environments.registry import is_own, places
-from coevolve.policies.pretrained import directory, is_path
+from coevolve.policies.pretrained import directory, download, is_path, shipped
 from coevolve.stages.schema import load
 from coevolve.stages.warm.config import NEW_WORDS, Warm
 
@@ -191,11 +191,12 @@ def _model(given: str | None) -> str | None:
 
 
 def _fit(environment: str, project: Path, args: argparse.Namespace) -> Fit:
-    """What `commands.fit` finds for an environment and a model directory, unless a profile decides."""
+    """What `commands.fit` finds for an environment and a model, unless a profile decides. A model on the hub is downloaded."""
     model = _model(args.model)
-    if args.profile or not args.environment or model is None or not is_path(model):
+    if args.profile or not args.environment or model is None or shipped(model):
         return Fit()
-    command = [sys.executable, "-P", "-B", "-m", "coevolve.commands.fit", environment, model]
+    place = model if is_path(model) else str(download(model, None))
+    command = [sys.executable, "-P", "-B", "-m", "coevolve.commands.fit", environment, place]
     return Fit(**json.loads(programs.run(command, "", project).splitlines()[-1]))
 
 

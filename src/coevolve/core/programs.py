@@ -22,6 +22,8 @@ REMEDIES = {
     "Unable to acquire lock": "another DVC command works in this folder: wait for it",
     "attempted relative import": "import the files beside it by their plain names",
     "No space left": "make room",
+    "exit code -9": "the system ended the process, mostly for lack of memory: end other programs, or raise the limit",
+    "exit code -11": "a library crashed, mostly for lack of memory: end other programs, or raise the limit (`ulimit -v`)",
 }
 
 

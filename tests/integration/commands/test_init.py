@@ -390,14 +390,58 @@ def test_parameters_fit_an_environment_and_a_model(tmp_path: Path, capsys: pytes
     assert policy["episode_tokens"] < 768 and policy["episode_tokens"] % 64 == 0
     assert params["evaluate"]["tasks"] <= 40 and params["warm"]["until"] == 0.35 and train["lora"]["enabled"]
     told = capsys.readouterr().out
-    assert "an iteration takes up to about" in told and "has an interval of ±" in told
+    assert "an iteration takes about" in told and "has an interval of ±" in told
 
 
-def test_a_model_that_cannot_show_tools_is_refused_before_the_project_is_made(tmp_path: Path) -> None:
-    model = tmp_path / "model"
-    shutil.copytree(POLICY, model)
-    for file in model.glob("chat_template*"):
-        file.write_text("{% for message in messages %}{{ message['content'] }}{% endfor %}")
-    with pytest.raises(CoevolveError, match="the chat template cannot show tools"):
-        make(tmp_path / "fitting", "--environment", f"{ROOT}/examples/mine/mine.py:Mine", "--model", str(model))
+TEMPLATE = (POLICY / "chat_template.jinja").read_text()
+ALIKE = """
+    def questions(self, split):
+        for number in range(6):
+            yield f"switch the lamp of the hall, {split} {number}", {"lit": []}, [ToolCall("switch", {"room": "hall"})]
+"""
+EMPTY = """
+    def questions(self, split):
+        for room in ROOMS[:4] if split == "seed" else ():
+            yield f"light the {room}", {"lit": []}, [ToolCall("switch", {"room": room})]
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "words"),
+    [
+        ("model/chat_template.jinja", "{% for message in messages %}{{ message.content }}{% endfor %}", "cannot show tools"),
+        ("model/chat_template.jinja", "{{ raise_exception('no') if tools }}", "refuses a conversation: no; set a variable"),
+        ("model/chat_template.jinja", TEMPLATE.replace("<|end|>", "<|stop|>"), "the tokenizer's end token is"),
+        ("model/config.json", "{", "expected a transformers model directory"),
+        ("model/model.safetensors", "cut", "bring its files back"),
+        ("mine.py", ALIKE, "the references of all 6 tasks of seed are the same calls"),
+        ("mine.py", EMPTY, "each panel needs tasks to measure a policy by; its panels are: validation, test"),
+    ],
+)  # fmt: skip
+def test_a_model_or_tasks_that_no_run_can_use_are_refused_before_the_project_is_made(
+    file: str, text: str, words: str, tmp_path: Path
+) -> None:
+    shutil.copytree(POLICY, tmp_path / "model")
+    shutil.copyfile(ROOT / "examples/mine/mine.py", tmp_path / "mine.py")
+    before = (tmp_path / file).read_text().partition("\n    def questions")[0] if file == "mine.py" else ""
+    (tmp_path / file).write_text(before + text)
+    with pytest.raises(CoevolveError) as caught:
+        make(tmp_path / "fitting", "--environment", f"{tmp_path}/mine.py:Mine", "--model", str(tmp_path / "model"))
+    assert words in str(caught.value) and "\n" not in str(caught.value)
     assert not (tmp_path / "fitting").exists()
+
+
+def test_a_model_on_the_hub_is_fitted_too_and_an_unknown_one_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, commit = f"{ROOT}/examples/mine/mine.py:Mine", "c" * 40
+    cached = tmp_path / "cache/models--acme--tiny"
+    shutil.copytree(POLICY, cached / "snapshots" / commit)
+    (cached / "refs").mkdir()
+    (cached / "refs/main").write_text(commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(CoevolveError, match="acme/other is not in the local cache"):
+        make(tmp_path / "fitting", "--environment", mine, "--model", "acme/other")
+    assert not (tmp_path / "fitting").exists()
+    params = load_yaml(make(tmp_path / "fitting", "--environment", mine, "--model", "acme/tiny") / "params.yaml", "")
+    assert params["base"]["model"] == "acme/tiny" and params["warm"]["until"] == 0.35

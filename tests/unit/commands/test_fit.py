@@ -19,12 +19,12 @@ DESK = Measured(
     prompt=270.0,
     completion=60.0,
     tasks=200,
-    panels=3,
-    panel=200,
+    panels=(100, 200, 40),
     parameters=134_515_008,
     layers=30,
     width=576,
     vocabulary=49152,
+    context=8192,
     memory=20e9,
     gpu=False,
     multiplies_bfloat16=True,
@@ -62,7 +62,7 @@ def test_every_key_exists_once_and_says_what_decides_it() -> None:
 def test_values_fit_memory_tokens_and_tasks(
     parameters: int, episode: int, memory: float, tasks: int, panel: int
 ) -> None:
-    one = replace(DESK, parameters=parameters, episode=episode, memory=memory, tasks=tasks, panel=panel)
+    one = replace(DESK, parameters=parameters, episode=episode, memory=memory, tasks=tasks, panels=(panel,))
     if 4 * parameters + one.row > memory:
         with pytest.raises(CoevolveError, match=r"training needs .* GB, activations of one episode included"):
             fitted(one)
@@ -78,13 +78,34 @@ def test_values_fit_memory_tokens_and_tasks(
     assert values["warm.learning_rate"] == (0.001 if values["warm.adapters"] else 0.0004)
 
 
-def test_a_person_reads_minutes_intervals_and_tasks_that_teach_nothing() -> None:
+def test_a_person_reads_minutes_and_intervals() -> None:
     values = fitted(DESK)
     told = lines(DESK, values)
-    assert told[0].startswith(f"an iteration takes up to about {minutes(DESK, values):.0f} min ")
+    assert told[0].startswith(f"an iteration takes about {minutes(DESK, values):.0f} min ")
     assert "COEVOLVE_ARITHMETIC=native" in told[1] and len(told) == 2
-    poor = replace(DESK, panel=19, alike=True, multiplies_bfloat16=False)
-    told = lines(poor, fitted(poor))
-    assert told[1] == "a panel of 19 tasks has an interval of ±0.22: write more tasks"
-    assert "learn by heart" in told[2]
+    poor = replace(DESK, panels=(19, 7), multiplies_bfloat16=False)
+    assert lines(poor, fitted(poor))[1:] == ["a panel of 19 tasks has an interval of ±0.22: write more tasks"]
+
+
+def test_minutes_count_the_tasks_that_each_panel_has_and_the_processes_that_play_them() -> None:
+    values = fitted(DESK)
+    played = replace(DESK, learn=0.0)
+    attempts, tested, evaluated = 12 * 64, 64 * 2, 100 + 200 + 40
+    assert minutes(played, values) == pytest.approx((attempts + tested + evaluated) / 60)
+    assert minutes(replace(played, processes=4), values) == pytest.approx((attempts + (tested + evaluated) / 4) / 60)
+    long = replace(played, panels=(100, 5000, 40))
+    assert minutes(long, fitted(long)) == minutes(played, values)
     assert minutes(replace(DESK, play=2.0, learn=0.02), values) == pytest.approx(2 * minutes(DESK, values))
+
+
+def test_half_of_the_groups_are_trained_on() -> None:
+    """A step of two groups: their prompts once, and eight completions of each, a quarter longer than the reference's."""
+    one = replace(DESK, tasks=2, play=0.0, learn=1.0)
+    values = fitted(one)
+    assert minutes(one, values) == pytest.approx(values["train.steps"] * (270 + 8 * 1.25 * 60) / 60)
+
+
+def test_a_model_that_cannot_read_the_references_is_refused_and_an_episode_ends_with_its_context() -> None:
+    with pytest.raises(CoevolveError, match=r"the longest reference has 380 tokens, .* the model reads 379"):
+        fitted(replace(DESK, context=379))
+    assert fitted(replace(DESK, context=400))["policy.episode_tokens"] == 400
