@@ -65,6 +65,7 @@ class Measured:
     memory: float
     gpu: bool
     multiplies_bfloat16: bool
+    native: bool
     processes: int = 1
     play: float = 0.0
     learn: float = 0.0
@@ -99,22 +100,22 @@ RULES: tuple[tuple[str, str, Callable[[Measured], Any]], ...] = (
     ("policy.max_turns", "the longest reference, its last reply and a spare one", lambda m: m.turns + 2),
     ("policy.episode_tokens", "the longest reference and a quarter", _tokens),
     ("policy.reply_tokens", "the longest reply and a half, at least 32", lambda m: max(_up(1.5 * m.reply, 16), 32)),
-    ("policy.dtype", "the processor", lambda m: "bfloat16" if m.multiplies_bfloat16 else "float32"),
-    ("warm.steps", "enough for a model of 135 million parameters and 20 kinds of tasks", lambda m: 60),
-    ("warm.until", "tasks are solved now and then", lambda m: 0.35),
-    ("warm.adapters", "whether all weights fit into memory with their moments", lambda m: not m.whole),
-    ("warm.learning_rate", "all weights or adapters", lambda m: 0.0004 if m.whole else 0.001),
-    ("warm.micro_batch", "memory", lambda m: min(_rows(m), 2)),
+    ("policy.dtype", "the processor", lambda m: "bfloat16" if m.multiplies_bfloat16 and m.native else "float32"),
+    ("warm.steps", "most supervised steps on your references; warm.until ends them", lambda m: 60),
+    ("warm.until", "success that ends it: some tasks are solved, so rewards differ", lambda m: 0.35),
+    ("warm.adapters", "all weights do not fit into memory with their moments", lambda m: not m.whole),
+    ("warm.learning_rate", "adapters need a larger one", lambda m: 0.0004 if m.whole else 0.001),
+    ("warm.micro_batch", "episodes in a pass that fit into the memory that is free", lambda m: min(_rows(m), 2)),
     ("train.lora.enabled", "a pretrained model", lambda m: True),
     ("train.group_size", "the field's value for small models", lambda m: GROUP),
     ("train.tasks_per_step", "64 attempts in a step", lambda m: min(STEP, m.tasks)),
     ("train.steps", "each training task once, in 4 to 12 steps", lambda m: min(max(m.tasks // STEP, 4), 12)),
-    ("train.micro_batch", "memory", _rows),
-    ("train.save_steps", "steps take minutes", lambda m: 1),
+    ("train.micro_batch", "episodes in a pass that fit into the memory that is free", _rows),
+    ("train.save_steps", "each step, because steps take minutes", lambda m: 1),
     ("train.keep_base", "the warm start knows little that could be lost", lambda m: 0.0),
     ("grpo.learning_rate", "adapters: 5e-4 lost whole kinds of tasks", lambda m: 0.0002),
     ("grpo.beta", "the field's value for small models", lambda m: 0.0),
-    ("grpo.refill_rounds", "episodes are dear", lambda m: 0),
+    ("grpo.refill_rounds", "no other attempts for groups that teach nothing: episodes are dear", lambda m: 0),
     ("explore.explorations", "episodes are dear", lambda m: 128),
     ("synthesize.count", "a third of the training tasks, 16 to 64", lambda m: min(max(m.tasks // 3, 16), 64)),
     ("verify.pass_rate_samples", "episodes are dear", lambda m: 2),
@@ -156,8 +157,10 @@ def lines(measured: Measured, values: Mapping[str, Any]) -> list[str]:
         f"an iteration takes about {max(minutes(measured, values), 1):.0f} min of this machine if nothing else runs, "
         f"{values['train.steps'] * values['train.tasks_per_step'] * GROUP} attempts at tasks included"
     ]
-    if values["policy.dtype"] == "bfloat16" and not measured.gpu:
-        told.append("run it with COEVOLVE_ARITHMETIC=native too; other processors will compute other bytes")
+    if measured.multiplies_bfloat16 and not measured.gpu:
+        native = "run it with COEVOLVE_ARITHMETIC=native too"
+        faster = "this processor multiplies bfloat16: with COEVOLVE_ARITHMETIC=native, before `coevolve init` and `dvc repro`, a run is faster"
+        told.append(f"{native if measured.native else faster}; other processors will compute other bytes")
     if half > WIDE:
         told.append(f"a panel of {values['evaluate.tasks']} tasks has an interval of ±{half:.2f}: write more tasks")
     return told
@@ -173,7 +176,7 @@ def measure(place: str, model: Path) -> tuple[Measured, dict[str, Any]]:
     from coevolve.stages.train.reference_tokens import offered, replayed, tokens
 
     gpu = torch.cuda.is_available()
-    native = gpu or (not pinned() and torch.cpu._is_avx512_bf16_supported())
+    multiplies, native = gpu or torch.cpu._is_avx512_bf16_supported(), gpu or not pinned()
     environment = make(place)
     tasks = [task for task in environment.tasks("seed")[:READ] if any(task.reference)]
     if len({json.dumps([[call.name, call.arguments] for call in task.calls]) for task in tasks}) == 1:
@@ -192,7 +195,7 @@ def measure(place: str, model: Path) -> tuple[Measured, dict[str, Any]]:
     if not played:
         raise CoevolveError(f"{environment.name}: no task of seed has a reference that succeeds, to fit parameters to")
     stepping = (time.monotonic() - began) / len(played)
-    network, tokenizer = load(model, PolicySection().threads, "bfloat16" if native else "float32")
+    network, tokenizer = load(model, PolicySection().threads, "bfloat16" if multiplies and native else "float32")
     for finding in diagnose(tokenizer, {}, environment, "seed", limits):
         if finding.state == BROKEN and finding.name not in HARMLESS:
             raise CoevolveError(f"{model}: {finding.text}; {finding.remedy}")
@@ -219,7 +222,8 @@ def measure(place: str, model: Path) -> tuple[Measured, dict[str, Any]]:
         context=int(getattr(config, "max_position_embeddings", 2**31)),
         memory=float(torch.cuda.mem_get_info()[0] if gpu else free_memory()),
         gpu=gpu,
-        multiplies_bfloat16=native,
+        multiplies_bfloat16=multiplies,
+        native=native,
         processes=1 if gpu else available(),
     )
     values = fitted(found)
@@ -269,7 +273,8 @@ def main(place: str, model: str) -> None:
     """Print the values and the lines as JSON."""
     pin()
     measured, values = measure(place, Path(model))
-    print(json.dumps({"values": values, "lines": lines(measured, values)}))
+    why = {key: reason for key, reason, _ in RULES}
+    print(json.dumps({"values": values, "why": why, "lines": lines(measured, values)}))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import Any
 from coevolve import __version__
 from coevolve.commands.env_template import check_new, declare
 from coevolve.commands.options import DIR
-from coevolve.commands.profile import ADDED, apply, change
+from coevolve.commands.profile import apply, change
 from coevolve.core import programs
 from coevolve.core.errors import CoevolveError, install
 from coevolve.core.io import naming, write_text
@@ -45,8 +45,10 @@ An environment plays the reference of its first task, in a process of its own, b
 FILE.py:CLASS the command copies FILE.py, and the files in its folder that the environment imports or reads. `coevolve env new
 NAME` writes such a file, and `coevolve env check FILE.py:CLASS` tests one.
 """
-FITTED = "fits your tasks and your model"
-WHY = "most supervised steps on your references; warm.until (0.5) ends them"
+WHY = {
+    **dict.fromkeys((f"warm.{key}" for key in NEW_WORDS), "the tiny policy learns new words with it"),
+    "warm.steps": "most supervised steps on your references; warm.until (0.5) ends them",
+}
 MOST = 256  # tasks of an environment that a new project starts from
 FIRST = ("", "seed", "iterations", "warm", "train", "verify", "grpo")  # "" is the comment that opens the file
 # a project and the repository have the same copies
@@ -76,9 +78,10 @@ class Tried:
 
 @dataclass(frozen=True)
 class Fit:
-    """The values of params.yaml that fit the environment and the model, and what to know before a long run."""
+    """The values of params.yaml that fit the environment and the model, what decided each, and what to know before a long run."""
 
     values: dict[str, Any] = field(default_factory=dict)
+    why: dict[str, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
 
 
@@ -210,8 +213,7 @@ def _write(project: Path, environment: Tried, args: argparse.Namespace, fit: Fit
         apply(args.profile, params)
     if fit.values:
         with chdir(project):
-            change(params, fit.values, "--environment, --model")
-        write_text(params, params.read_text(encoding="utf-8").replace(f"# {ADDED}", f"# {FITTED}"))
+            change(params, fit.values, "--environment, --model", fit.why)
     chosen = {"environment": environment.name, "method": args.method, "base.model": _model(args.model)}
     given = {key: value for key, value in chosen.items() if value is not None}
     written = load(params)
@@ -224,11 +226,7 @@ def _write(project: Path, environment: Tried, args: argparse.Namespace, fit: Fit
     if is_own(environment.name) and (args.model or written.base.model) == "tiny":
         given |= {f"warm.{key}": value for key, value in NEW_WORDS.items()}
     with chdir(project):  # its pyproject.toml declares the environment
-        change(Path(params.name), given, "--environment, --method, --model")
-    if "warm.steps" in given:
-        steps = f"steps: {given['warm.steps']}  # "
-        text = params.read_text(encoding="utf-8").replace(f"{steps}{ADDED}", f"{steps}{WHY}")
-        write_text(params, text)
+        change(Path(params.name), given, "--environment, --method, --model", WHY)
     if environment.name != "miniworld":
         write_text(params, arranged(params.read_text(encoding="utf-8")))
     for name, source in TEXTS.items():

@@ -77,10 +77,12 @@ def apply(name: str, path: Path) -> list[tuple[str, Any, Any]]:
     return change(path, dotted(read_yaml(_text(name)), whole=WHOLE), f"profile {name}")
 
 
-def change(path: Path, values: Mapping[str, Any], source: str) -> list[tuple[str, Any, Any]]:
+def change(
+    path: Path, values: Mapping[str, Any], source: str, why: Mapping[str, str] | None = None
+) -> list[tuple[str, Any, Any]]:
     """Set ``values`` (`section.key` → value) in ``path`` and keep its comments. Returns (key, old, new) of each change.
 
-    Errors name ``source`` as the origin of the values.
+    Errors name ``source`` as the origin of the values. A key that the file lacks gets the comment ``why`` says, or ADDED.
     """
     before = load(path)  # reports a broken file before changing it
     editor = YAML()
@@ -96,7 +98,7 @@ def change(path: Path, values: Mapping[str, Any], source: str) -> list[tuple[str
     raw = editor.load(path.read_text(encoding="utf-8"))
     defaults = parse({"iterations": raw["iterations"], "method": values.get("method", before.method)}, source)
     for key, new in values.items():
-        _put(raw, tuple(key.split(".")), new, value(defaults, key))
+        _put(raw, tuple(key.split(".")), new, value(defaults, key), (why or {}).get(key, ADDED))
     text = StringIO()
     editor.dump(raw, text)
     after = parse(read_yaml(text.getvalue()), source)
@@ -105,12 +107,12 @@ def change(path: Path, values: Mapping[str, Any], source: str) -> list[tuple[str
     return [(key, old, new) for key, old, new in changes if old != new]
 
 
-def _put(section: Any, key: tuple[str, ...], new: Any, default: Any) -> None:
-    """Set ``key``. If the file lacks it, add it with the comment ADDED. Remove such a key when ``new`` is its default."""
+def _put(section: Any, key: tuple[str, ...], new: Any, default: Any, why: str) -> None:
+    """Set ``key``. If the file lacks it, add it with the comment ``why``. Remove one with ADDED when ``new`` is its default."""
     first, *rest = key
     if rest:
         inner = section.setdefault(first, CommentedMap())
-        _put(inner, tuple(rest), new, default)
+        _put(inner, tuple(rest), new, default, why)
         if not inner:
             del section[first]
     elif first in section and new == default and ADDED in str(section.ca.items.get(first)):
@@ -119,7 +121,7 @@ def _put(section: Any, key: tuple[str, ...], new: Any, default: Any) -> None:
         section[first] = _inline(new)
     elif first not in section and new != default:
         section.insert(0, first, _inline(new))  # at the end the key would stand below the empty line
-        section.yaml_add_eol_comment(ADDED, first)
+        section.yaml_add_eol_comment(why, first)
 
 
 def _inline(value: Any) -> Any:

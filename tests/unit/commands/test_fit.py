@@ -28,6 +28,7 @@ DESK = Measured(
     memory=20e9,
     gpu=False,
     multiplies_bfloat16=True,
+    native=True,
     play=1.0,
     learn=0.01,
 )
@@ -82,7 +83,11 @@ def test_a_person_reads_minutes_and_intervals() -> None:
     values = fitted(DESK)
     told = lines(DESK, values)
     assert told[0].startswith(f"an iteration takes about {minutes(DESK, values):.0f} min ")
-    assert "COEVOLVE_ARITHMETIC=native" in told[1] and len(told) == 2
+    assert told[1].startswith("run it with COEVOLVE_ARITHMETIC=native too") and len(told) == 2
+    shared = replace(DESK, native=False)
+    assert fitted(shared)["policy.dtype"] == "float32"
+    assert "with COEVOLVE_ARITHMETIC=native, before `coevolve init` and `dvc repro`" in lines(shared, fitted(shared))[1]
+    assert len(lines(replace(DESK, gpu=True), values)) == 1
     poor = replace(DESK, panels=(19, 7), multiplies_bfloat16=False)
     assert lines(poor, fitted(poor))[1:] == ["a panel of 19 tasks has an interval of ±0.22: write more tasks"]
 
