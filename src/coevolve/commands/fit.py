@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.arithmetic import pin, pinned
-from coevolve.core.diagnosis import BROKEN
 from coevolve.core.errors import CoevolveError
 from coevolve.core.guard import guard
 from coevolve.core.memory import free_memory
 from coevolve.core.processes import available
+from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.policies.config import PolicySection
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.train.chat_template import BROKEN
 from coevolve.stages.train.config import Lora
 
 Clock = Callable[[], float]
@@ -32,13 +33,14 @@ GROUP = 8  # attempts at a task
 STEP = 8  # tasks of a step
 SAMPLE = 8  # tokens that the model writes in each episode of a measured step
 LONGER = 1.25  # an agent errs, so its episodes are longer than references
-# share of groups whose rewards differ; a step trains on no others (studies/desk-smollm2: 3 to 6 of 8)
-TEACHING = 0.5
+# share of groups whose rewards differ; a step trains on no others (2 to 6 of 8 in two support desks, 3 to 6 of 6 doors)
+TEACHING = 0.6
 # bytes of activations in a pass, for each token, layer and column of the width (SmolLM2: 14 GB of 6,144 tokens)
 TOKEN = 4 * 25
 LOGITS = 4 * 3  # bytes for each token and word: logits, log-probabilities, gradients
 WEIGHT = 4 * 4  # bytes for each parameter that is trained: weight, gradient, two moments
 HARMLESS = ("prefix", "thoughts")  # our rollouts and training keep earlier turns, whatever a template makes of them
+FEW = 16  # training tasks below which the loop has little to grow from
 WIDE = 0.10  # half an interval that says little
 
 
@@ -120,6 +122,7 @@ RULES: tuple[tuple[str, str, Callable[[Measured], Any]], ...] = (
     ("synthesize.count", "a third of the training tasks, 16 to 64", lambda m: min(max(m.tasks // 3, 16), 64)),
     ("verify.pass_rate_samples", "episodes are dear", lambda m: 2),
     ("verify.select", "so few candidates are all kept", lambda m: None),
+    ("validate.tasks.critical", "the loop keeps all training tasks, however few", lambda m: min(FEW, m.tasks)),
     ("evaluate.tasks", "the panels, up to 200", lambda m: min(max(m.panels), 200)),
 )
 
@@ -163,6 +166,8 @@ def lines(measured: Measured, values: Mapping[str, Any]) -> list[str]:
         told.append(f"{native if measured.native else faster}; other processors will compute other bytes")
     if half > WIDE:
         told.append(f"a panel of {values['evaluate.tasks']} tasks has an interval of ±{half:.2f}: write more tasks")
+    if measured.tasks < FEW:
+        told.append(f"seed has {measured.tasks} tasks, from which the loop makes few new ones: write more tasks")
     return told
 
 
@@ -178,17 +183,7 @@ def measure(place: str, model: Path) -> tuple[Measured, dict[str, Any]]:
     gpu = torch.cuda.is_available()
     multiplies, native = gpu or torch.cpu._is_avx512_bf16_supported(), gpu or not pinned()
     environment = make(place)
-    tasks = [task for task in environment.tasks("seed")[:READ] if any(task.reference)]
-    if len({json.dumps([[call.name, call.arguments] for call in task.calls]) for task in tasks}) == 1:
-        raise CoevolveError(
-            f"{environment.name}: the references of all {len(tasks)} tasks of seed are the same calls, which an agent learns "
-            "by heart; write tasks that differ"
-        )
-    if not all(sizes := tuple(len(environment.tasks(panel)) for panel in environment.panels)) or not sizes:
-        names = ", ".join(environment.panels) or "none"
-        raise CoevolveError(
-            f"{environment.name}: each panel needs tasks to measure a policy by; its panels are: {names}"
-        )
+    tasks = _tasks(environment)
     began = time.monotonic()
     limits = Limits(1000, 10**9, 10**9, PolicySection().max_seconds)
     played = replayed(environment, tasks, limits)
@@ -214,7 +209,7 @@ def measure(place: str, model: Path) -> tuple[Measured, dict[str, Any]]:
         prompt=prompt,
         completion=completion,
         tasks=len(environment.tasks("seed")),
-        panels=sizes,
+        panels=tuple(len(environment.tasks(panel)) for panel in environment.panels),
         parameters=network.num_parameters(),
         layers=config.num_hidden_layers,
         width=config.hidden_size,
@@ -231,6 +226,22 @@ def measure(place: str, model: Path) -> tuple[Measured, dict[str, Any]]:
     step = [RolloutRequest(task, seed) for task in tasks[:STEP] for seed in range(GROUP)]
     play = stepping + _played(network, tokenizer, environment, step, LONGER * completion, clock)
     return replace(found, play=play, learn=_learned(network, rows[0].prompt + rows[0].completion, clock)), values
+
+
+def _tasks(environment: Environment) -> list[Task]:
+    """The first training tasks with a reference. Raises a CoevolveError if a run could learn or measure nothing."""
+    tasks = [task for task in environment.tasks("seed")[:READ] if any(task.reference)]
+    if len({json.dumps([[call.name, call.arguments] for call in task.calls]) for task in tasks}) == 1:
+        raise CoevolveError(
+            f"{environment.name}: the references of all {len(tasks)} tasks of seed are the same calls, which an agent learns "
+            "by heart; write tasks that differ"
+        )
+    if not environment.panels or not all(map(environment.tasks, environment.panels)):
+        names = ", ".join(environment.panels) or "none"
+        raise CoevolveError(
+            f"{environment.name}: each panel needs tasks to measure a policy by; its panels are: {names}"
+        )
+    return tasks
 
 
 def _played(

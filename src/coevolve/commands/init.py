@@ -243,7 +243,7 @@ def arranged(text: str) -> str:
 
     text = text.replace("in the order of the loop", "those that you change first at the top")
     text = re.sub(r"; miniworld has .*", "; `coevolve env show NAME` lists the splits", text)
-    blocks = text.replace("\nwarm:\n", "\n\nwarm:\n").split("\n\n")
+    blocks = re.sub(r"\n(warm|validate):\n", r"\n\n\1:\n", text).split("\n\n")
     return "\n\n".join(block.strip("\n") for block in sorted(blocks, key=place)) + "\n"
 
 

@@ -92,6 +92,12 @@ def test_a_person_reads_minutes_and_intervals() -> None:
     assert lines(poor, fitted(poor))[1:] == ["a panel of 19 tasks has an interval of ±0.22: write more tasks"]
 
 
+def test_few_training_tasks_are_named_and_do_not_stop_the_loop() -> None:
+    poor = replace(DESK, tasks=6)
+    assert fitted(poor)["validate.tasks.critical"] == 6 and fitted(DESK)["validate.tasks.critical"] == 16
+    assert lines(poor, fitted(poor))[-1] == "seed has 6 tasks, from which the loop makes few new ones: write more tasks"
+
+
 def test_minutes_count_the_tasks_that_each_panel_has_and_the_processes_that_play_them() -> None:
     values = fitted(DESK)
     played = replace(DESK, learn=0.0)
@@ -103,11 +109,11 @@ def test_minutes_count_the_tasks_that_each_panel_has_and_the_processes_that_play
     assert minutes(replace(DESK, play=2.0, learn=0.02), values) == pytest.approx(2 * minutes(DESK, values))
 
 
-def test_half_of_the_groups_are_trained_on() -> None:
+def test_six_of_ten_groups_are_trained_on() -> None:
     """A step of two groups: their prompts once, and eight completions of each, a quarter longer than the reference's."""
     one = replace(DESK, tasks=2, play=0.0, learn=1.0)
     values = fitted(one)
-    assert minutes(one, values) == pytest.approx(values["train.steps"] * (270 + 8 * 1.25 * 60) / 60)
+    assert minutes(one, values) == pytest.approx(values["train.steps"] * 2 * 0.6 * (270 + 8 * 1.25 * 60) / 60)
 
 
 def test_a_model_that_cannot_read_the_references_is_refused_and_an_episode_ends_with_its_context() -> None:
