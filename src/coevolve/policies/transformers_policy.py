@@ -56,9 +56,14 @@ def load(
             _check_memory(source, dtype, copies)
         # saved policies contain local_files_only, whose default depends on HF_HUB_OFFLINE
         tokenizer = AutoTokenizer.from_pretrained(str(source), local_files_only=True, trust_remote_code=False)
-        model = AutoModelForCausalLM.from_pretrained(
-            str(source), dtype=getattr(torch, dtype), trust_remote_code=False, **more
+        model, loaded = AutoModelForCausalLM.from_pretrained(
+            str(source), dtype=getattr(torch, dtype), trust_remote_code=False, output_loading_info=True, **more
         )
+        if lost := sorted(loaded["missing_keys"]):  # transformers would fill them with random numbers
+            raise CoevolveError(
+                f"{path}: its files lack {len(lost)} of the weights that config.json names, such as {lost[0]}; get a whole copy "
+                "of the model, or its own config.json"
+            )
     except CoevolveError:
         raise
     except Exception as error:  # damaged files raise many errors, and tokenizers a bare Exception

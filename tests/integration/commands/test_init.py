@@ -1,5 +1,6 @@
 """`coevolve init` makes a whole project or none. Errors are one line."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -393,6 +394,8 @@ def test_parameters_fit_an_environment_and_a_model(tmp_path: Path, capsys: pytes
     assert "an iteration takes about" in told and "has an interval of ±" in told
 
 
+CONFIG = json.loads((POLICY / "config.json").read_text())
+MORE_LAYERS = json.dumps({**CONFIG, "num_hidden_layers": CONFIG["num_hidden_layers"] + 1, "layer_types": None})
 TEMPLATE = (POLICY / "chat_template.jinja").read_text()
 ALIKE = """
     def questions(self, split):
@@ -413,6 +416,7 @@ EMPTY = """
         ("model/chat_template.jinja", "{{ raise_exception('no') if tools }}", "refuses a conversation: no; set a variable"),
         ("model/chat_template.jinja", TEMPLATE.replace("<|end|>", "<|stop|>"), "the tokenizer's end token is"),
         ("model/config.json", "{", "expected a transformers model directory"),
+        ("model/config.json", MORE_LAYERS, "its files lack"),
         ("model/model.safetensors", "cut", "bring its files back"),
         ("mine.py", ALIKE, "the references of all 6 tasks of seed are the same calls"),
         ("mine.py", EMPTY, "each panel needs tasks to measure a policy by; its panels are: validation, test"),
