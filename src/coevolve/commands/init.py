@@ -196,7 +196,7 @@ def _model(given: str | None) -> str | None:
 def _fit(environment: str, project: Path, args: argparse.Namespace) -> Fit:
     """What `commands.fit` finds for an environment and a model, unless a profile decides. A model on the hub is downloaded."""
     model = _model(args.model)
-    if args.profile or not args.environment or model is None or shipped(model):
+    if args.profile or model is None or shipped(model):
         return Fit()
     place = model if is_path(model) else str(download(model, None))
     command = [sys.executable, "-P", "-B", "-m", "coevolve.commands.fit", environment, place]
