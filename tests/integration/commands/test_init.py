@@ -449,3 +449,8 @@ def test_a_model_on_the_hub_is_fitted_too_and_an_unknown_one_refused(
     assert not (tmp_path / "fitting").exists()
     params = load_yaml(make(tmp_path / "fitting", "--environment", mine, "--model", "acme/tiny") / "params.yaml", "")
     assert params["base"]["model"] == "acme/tiny" and params["warm"]["until"] == 0.35
+
+
+def test_a_model_is_fitted_to_the_example_environment_too(tmp_path: Path) -> None:
+    params = load_yaml(make(tmp_path / "example", "--model", str(POLICY)) / "params.yaml", "")
+    assert (params["environment"], params["warm"]["until"], params["grpo"]["beta"]) == ("miniworld", 0.35, 0.0)
