@@ -16,6 +16,7 @@ class Paths:
     panels = Path("data/panels")
     base = Path("policies/base")  # the initial model, before its warm start
     champion = Path("policies/champion")  # a copy of the best policy of the run
+    replay = Path("data/0/replay.parquet")  # successful episodes of policies/0, which training clones
     report = Path("report")
     reviews = Path("reviews")  # one file of decisions per reviewer
 

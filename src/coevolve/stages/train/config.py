@@ -53,6 +53,15 @@ class Optimizer(Section):
     lora: Lora = Lora()
 
 
+class Replay(Section):
+    share: Share = 0.0
+    """Share of a batch of grpo that clones successful episodes of policies/0, against forgetting; 0 plays and clones none."""
+    split: str = ""
+    """Training split whose tasks policies/0 plays for it; `coevolve env show` lists the splits."""
+    cloning: bool = True
+    """False plays the tasks of the split in training instead (for the study alone)."""
+
+
 class Train(Optimizer):
     learner: Annotated[str, one_of(LEARNERS.names)] = "grpo"
     """Learner: grpo, from its own attempts; dpo, from preference pairs; sft, from successful episodes; import, not at all."""
@@ -72,6 +81,9 @@ class Train(Optimizer):
     """Share of policies/0 in the averaged weights of the new policy, against forgetting."""
     anchor: Literal["parent", "base"] = "parent"
     """Policy that the KL terms of grpo and dpo pull towards: parent, policies/t; base, policies/0."""
+    replay: Replay = Replay()
+    taught: Share = 0.0
+    """Share of a batch of grpo that clones references of tasks without a success in their last two visits."""
     vllm: Vllm = Vllm()
 
     @model_validator(mode="after")

@@ -20,6 +20,7 @@ Two tricks for speed stand in files of their own: shared_prefix.py (`prepare_pas
 import logging
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -41,26 +42,31 @@ from trl.trainer.utils import split_tensor_dict
 from coevolve.core.errors import CoevolveError
 from coevolve.core.launch import is_main
 from coevolve.core.learnability import Records, recorded
-from coevolve.core.seeding import derive_seed
+from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
+from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Policy, Replicas
 from coevolve.policies.pretrained import resolve
 from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens
 from coevolve.policies.vllm_policy import VllmPolicy, colocated, engine, engine_arguments, require_vllm, server
 from coevolve.rollout import Episode, Limits, rollout
+from coevolve.stages.train.cloned import FAILED, as_tokens, failed_visits
 from coevolve.stages.train.config import Grpo, Train
 from coevolve.stages.train.curriculum import Step, stream
 from coevolve.stages.train.groups import Gathered, Group, attempts, requests, rewards, teaches
 from coevolve.stages.train.learner import Job, Log, Settings, anchor
+from coevolve.stages.train.offline import in_rounds
 from coevolve.stages.train.parallel_grpo import Parts, RowPart, Scores, Team, TrainingReplica, scored_pass, team
 from coevolve.stages.train.progress_bar import ProgressBar
+from coevolve.stages.train.reference_tokens import Tokens, replayed
 from coevolve.stages.train.saving import Keeper, Steps, finish, resumed
 from coevolve.stages.train.shared_prefix import prepare_passes
 from coevolve.stages.train.trl_arguments import adapters, common, load_parent
 
+CLONE = 1.0  # advantage of a cloned row, whose like have a standard deviation of 1 in a group
 PARTS = 6  # of a batch, divided by length
 SERVER_PATIENCE = 240.0  # seconds to wait for a vLLM server
 
@@ -127,6 +133,57 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         self._sharing = prepare_passes(arguments["model"], anchor_model, self._config, launch, on_request=True)
         self._policy = self._make_policy(settings.policy)
         self._records = self._recorded()
+        self._prepare_clones()
+
+    def _prepare_clones(self) -> None:
+        config, job, environment = self._config, self._job, self._environment
+        replay, count = config.replay, config.tasks_per_step
+        self._renderer = Renderer(self.processing_class, self._settings.policy.template)
+        self._split = environment.tasks(replay.split) if replay.share else []
+        self._kept: list[Tokens] = []
+        if replay.share and replay.cloning:
+            room = self._settings.policy.episode_tokens
+            self._kept = as_tokens(environment, self._split, job.replay, self._renderer, room)
+        self._replay_groups = max(1, round(replay.share * count)) if replay.share and job.replay else 0
+        self._taught_groups = max(1, round(config.taught * count)) if config.taught else 0
+        past = attempts(self._steps.trajectories(self._steps.done))
+        self._failed = failed_visits(Counter(), [*job.attempts, *past])
+        self._references: dict[str, list[Tokens]] = {}
+
+    def _mixed(self, step: int, gathered: Gathered, play: Callable[[Sequence[Task], int], list[Group]]) -> Gathered:
+        job, count = self._job, self._replay_groups
+        if not count or self._config.replay.cloning:
+            return gathered
+        everything = in_rounds(self._split, count * (step + 1), "mixed", job.seed, job.iteration)
+        groups = play(everything[count * step :], len(gathered.played))
+        return Gathered([*gathered.kept, *(group for group in groups if teaches(group))], gathered.played)
+
+    def _clones(self, step: int) -> list["Row"]:
+        """The rows of a step that are cloned, in whole groups: replayed successes, references of tasks that always fail."""
+        job, size = self._job, self._config.group_size
+        rng = rng_for("cloned", job.seed, job.iteration, step)
+        chosen: list[list[Tokens]] = []
+        if self._kept:
+            chosen.append(rng.sample(self._kept, min(self._replay_groups * size, len(self._kept))))
+        if self._taught_groups:
+            stuck = [task for task in job.tasks if self._failed[task.task_id] >= FAILED]
+            rng.shuffle(stuck)
+            chosen.append([one for task in stuck for one in self._reference(task)][: self._taught_groups * size])
+            print(f"step {step}: taught {len(chosen[-1])} of {len(stuck)} stuck tasks", flush=True)
+        rows: list[Row] = []
+        end = self.processing_class.eos_token_id
+        for part in chosen:
+            rows += [Row(one.prompt, one.completion, one.mask, [0.0] * len(one.mask), None, CLONE) for one in part]
+            rows += [Row([end], [end], [0], [0.0], None)] * (-len(part) % size)
+        return rows
+
+    def _reference(self, task: Task) -> list[Tokens]:
+        if task.task_id not in self._references:
+            acting = self._settings.policy
+            episodes = list(replayed(self._environment, [task], Limits.of(acting)).values())
+            found = as_tokens(self._environment, [task], episodes, self._renderer, acting.episode_tokens)
+            self._references[task.task_id] = found
+        return self._references[task.task_id]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """TRL's method: play a step, and have TRL score this process's rows as if it had generated them."""
@@ -141,8 +198,10 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
             check_first(gathered, str(job.parent))
         if self.accelerator.is_main_process:
             self._steps.keep(step, gathered, self._config.tasks_per_step)
+        end = self.processing_class.eos_token_id
         rows = deal(
-            gathered.kept,
+            [row for group in gathered.kept for row in rows_of(group, end)] + self._clones(step),
+            self._config.group_size,
             self.accelerator.process_index,
             self.accelerator.num_processes,
             self.args.steps_per_generation,
@@ -151,6 +210,13 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         )
         self._rows = columns(rows, logprobs=self.use_vllm)
         result: dict[str, Any] = super()._generate_and_score_completions([dict(inputs[0]) for _ in rows])
+        for place, one in enumerate(rows):
+            if one.advantage is not None:
+                result["advantages"][place] = one.advantage
+                if "importance_sampling_ratio" in result:
+                    result["importance_sampling_ratio"][place] = 1.0
+        played = [episode.trajectory for group in gathered.played for episode in group]
+        self._failed = failed_visits(self._failed, attempts(played))
         return result
 
     def _play(self, step: int) -> Gathered:
@@ -169,11 +235,12 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
                 groups = sorted(gather_object(groups), key=lambda pair: pair[0])
             return [group for _, group in groups]
 
-        tasks = stream(job.tasks, self._records, config, Step(job.seed, job.iteration, step, config.tasks_per_step))
-        gathered = gather(play, iter(tasks), config.tasks_per_step, _section(self._settings).refill_rounds)
+        wanted = config.tasks_per_step - self._replay_groups
+        tasks = stream(job.tasks, self._records, config, Step(job.seed, job.iteration, step, wanted))
+        gathered = gather(play, iter(tasks), wanted, _section(self._settings).refill_rounds)
         played = [episode.trajectory for group in gathered.played for episode in group]
         self._records = recorded(self._records, attempts(played))
-        return gathered
+        return self._mixed(step, gathered, play)
 
     def _recorded(self) -> Records:
         """How often each task was solved so far, steps before a kill included.
@@ -304,6 +371,7 @@ class Row:
     mask: list[int]
     logprobs: list[float]
     reward: float | None
+    advantage: float | None = None
 
 
 def row(episode: Episode, reward: float | None, end: int) -> Row:
@@ -324,18 +392,20 @@ def row(episode: Episode, reward: float | None, end: int) -> Row:
     return Row(prompt, completion, mask, logprobs, reward) if completion else Row(prompt, [end], [0], [0.0], reward)
 
 
-def deal(groups: Sequence[Group], rank: int, world: int, passes: int, size: int, end: int) -> list[Row]:
+def rows_of(group: Group, end: int) -> list[Row]:
+    """The rows of a group."""
+    return [row(episode, reward, end) for episode, reward in zip(group, rewards(group), strict=True)]
+
+
+def deal(rows: list[Row], group: int, rank: int, world: int, passes: int, size: int, end: int) -> list[Row]:
     """The rows of process ``rank``. All ``world`` processes and all ``passes`` get equally many, ``size`` in several.
 
     Over all processes, groups stay whole and in order. Masked rows in separate groups fill up the last passes. They weigh
     nothing in the loss, which is a mean over tokens.
     """
-    rows = [
-        row(episode, reward, end) for group in groups for episode, reward in zip(group, rewards(group), strict=True)
-    ]
     # where the rows of a pass are whole groups, each prompt is computed in one pass
-    even = math.lcm(len(groups[0]), world) if passes == 1 else size * world * passes
-    rows += [Row([end], [end], [0], [0.0], None)] * (-len(rows) % even)
+    even = math.lcm(group, world) if passes == 1 else size * world * passes
+    rows = rows + [Row([end], [end], [0], [0.0], None)] * (-len(rows) % even)
     share = len(rows) // world
     return rows[rank * share : (rank + 1) * share]
 

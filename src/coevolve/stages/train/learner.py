@@ -72,6 +72,7 @@ class Job:
     rehearsals: Sequence[Trajectory] = ()
     references: Sequence[Trajectory] = ()
     hard: Sequence[Trajectory] = ()
+    replay: Sequence[Trajectory] = ()
 
 
 class Learner(Protocol):

@@ -60,6 +60,7 @@ def main(params: Params, t: int) -> int:
         base=Paths.policy(0),
         attempts=attempts,
         pairs=read_jsonl(Paths.pairs(t) / "pairs.jsonl", Pair),
+        replay=read_trajectories(Paths.replay),
         **episodes,
     )
     if launch.inside():
