@@ -53,13 +53,17 @@ class Optimizer(Section):
     lora: Lora = Lora()
 
 
-class Replay(Section):
-    share: Share = 0.0
-    """Share of a batch of grpo that clones successful episodes of policies/0, against forgetting; 0 plays and clones none."""
+class ReplayedSplit(Section):
+    share: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    """Share of the groups of a step of grpo in which successful episodes of policies/0 are cloned, against forgetting; 0 is none."""
     split: str = ""
-    """Training split whose tasks policies/0 plays for it; `coevolve env show` lists the splits."""
-    cloning: bool = True
-    """False plays the tasks of the split in training instead (for the study alone)."""
+    """Training split whose tasks policies/0 plays for this: what must not be lost; `coevolve env show` lists the splits."""
+
+    @model_validator(mode="after")
+    def _from_somewhere(self) -> "ReplayedSplit":
+        if self.share and not self.split:
+            raise ValueError("share above 0 needs a split, such as seed")
+        return self
 
 
 class Train(Optimizer):
@@ -81,10 +85,13 @@ class Train(Optimizer):
     """Share of policies/0 in the averaged weights of the new policy, against forgetting."""
     anchor: Literal["parent", "base"] = "parent"
     """Policy that the KL terms of grpo and dpo pull towards: parent, policies/t; base, policies/0."""
-    replay: Replay = Replay()
-    taught: Share = 0.0
-    """Share of a batch of grpo that clones references of tasks without a success in their last two visits."""
+    replay: ReplayedSplit = ReplayedSplit()
     vllm: Vllm = Vllm()
+
+    @property
+    def replay_groups(self) -> int:
+        """The groups of a step that hold cloned episodes instead of attempts."""
+        return max(1, round(self.replay.share * self.tasks_per_step)) if self.replay.share else 0
 
     @model_validator(mode="after")
     def _anchored(self) -> "Train":

@@ -20,8 +20,7 @@ Two tricks for speed stand in files of their own: shared_prefix.py (`prepare_pas
 import logging
 import math
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
@@ -53,20 +52,17 @@ from coevolve.policies.pretrained import resolve
 from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens
 from coevolve.policies.vllm_policy import VllmPolicy, colocated, engine, engine_arguments, require_vllm, server
 from coevolve.rollout import Episode, Limits, rollout
-from coevolve.stages.train.cloned import FAILED, as_tokens, failed_visits
+from coevolve.stages.train.cloned_episodes import as_tokens, clone
 from coevolve.stages.train.config import Grpo, Train
 from coevolve.stages.train.curriculum import Step, stream
 from coevolve.stages.train.groups import Gathered, Group, attempts, requests, rewards, teaches
 from coevolve.stages.train.learner import Job, Log, Settings, anchor
-from coevolve.stages.train.offline import in_rounds
 from coevolve.stages.train.parallel_grpo import Parts, RowPart, Scores, Team, TrainingReplica, scored_pass, team
 from coevolve.stages.train.progress_bar import ProgressBar
-from coevolve.stages.train.reference_tokens import Tokens, replayed
 from coevolve.stages.train.saving import Keeper, Steps, finish, resumed
 from coevolve.stages.train.shared_prefix import prepare_passes
 from coevolve.stages.train.trl_arguments import adapters, common, load_parent
 
-CLONE = 1.0  # advantage of a cloned row, whose like have a standard deviation of 1 in a group
 PARTS = 6  # of a batch, divided by length
 SERVER_PATIENCE = 240.0  # seconds to wait for a vLLM server
 
@@ -133,57 +129,13 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         self._sharing = prepare_passes(arguments["model"], anchor_model, self._config, launch, on_request=True)
         self._policy = self._make_policy(settings.policy)
         self._records = self._recorded()
-        self._prepare_clones()
-
-    def _prepare_clones(self) -> None:
-        config, job, environment = self._config, self._job, self._environment
-        replay, count = config.replay, config.tasks_per_step
-        self._renderer = Renderer(self.processing_class, self._settings.policy.template)
-        self._split = environment.tasks(replay.split) if replay.share else []
-        self._kept: list[Tokens] = []
-        if replay.share and replay.cloning:
-            room = self._settings.policy.episode_tokens
-            self._kept = as_tokens(environment, self._split, job.replay, self._renderer, room)
-        self._replay_groups = max(1, round(replay.share * count)) if replay.share and job.replay else 0
-        self._taught_groups = max(1, round(config.taught * count)) if config.taught else 0
-        past = attempts(self._steps.trajectories(self._steps.done))
-        self._failed = failed_visits(Counter(), [*job.attempts, *past])
-        self._references: dict[str, list[Tokens]] = {}
-
-    def _mixed(self, step: int, gathered: Gathered, play: Callable[[Sequence[Task], int], list[Group]]) -> Gathered:
-        job, count = self._job, self._replay_groups
-        if not count or self._config.replay.cloning:
-            return gathered
-        everything = in_rounds(self._split, count * (step + 1), "mixed", job.seed, job.iteration)
-        groups = play(everything[count * step :], len(gathered.played))
-        return Gathered([*gathered.kept, *(group for group in groups if teaches(group))], gathered.played)
-
-    def _clones(self, step: int) -> list["Row"]:
-        """The rows of a step that are cloned, in whole groups: replayed successes, references of tasks that always fail."""
-        job, size = self._job, self._config.group_size
-        rng = rng_for("cloned", job.seed, job.iteration, step)
-        chosen: list[list[Tokens]] = []
-        if self._kept:
-            chosen.append(rng.sample(self._kept, min(self._replay_groups * size, len(self._kept))))
-        if self._taught_groups:
-            stuck = [task for task in job.tasks if self._failed[task.task_id] >= FAILED]
-            rng.shuffle(stuck)
-            chosen.append([one for task in stuck for one in self._reference(task)][: self._taught_groups * size])
-            print(f"step {step}: taught {len(chosen[-1])} of {len(stuck)} stuck tasks", flush=True)
-        rows: list[Row] = []
-        end = self.processing_class.eos_token_id
-        for part in chosen:
-            rows += [Row(one.prompt, one.completion, one.mask, [0.0] * len(one.mask), None, CLONE) for one in part]
-            rows += [Row([end], [end], [0], [0.0], None)] * (-len(part) % size)
-        return rows
-
-    def _reference(self, task: Task) -> list[Tokens]:
-        if task.task_id not in self._references:
-            acting = self._settings.policy
-            episodes = list(replayed(self._environment, [task], Limits.of(acting)).values())
-            found = as_tokens(self._environment, [task], episodes, self._renderer, acting.episode_tokens)
-            self._references[task.task_id] = found
-        return self._references[task.task_id]
+        self._replay: list[Row] = []
+        if job.replay:
+            renderer, room = Renderer(self.processing_class, settings.policy.template), settings.policy.episode_tokens
+            episodes = as_tokens(environment, self._config.replay.split, job.replay, renderer, room)
+            self._replay = [
+                Row(one.prompt, one.completion, one.mask, [0.0] * len(one.mask), None, True) for one in episodes
+            ]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """TRL's method: play a step, and have TRL score this process's rows as if it had generated them."""
@@ -197,10 +149,9 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         if step == 0:
             check_first(gathered, str(job.parent))
         if self.accelerator.is_main_process:
-            self._steps.keep(step, gathered, self._config.tasks_per_step)
-        end = self.processing_class.eos_token_id
+            self._steps.keep(step, gathered, self._wanted)
         rows = deal(
-            [row for group in gathered.kept for row in rows_of(group, end)] + self._clones(step),
+            [*attempted(gathered.kept, self.processing_class.eos_token_id), *self._replayed(step)],
             self._config.group_size,
             self.accelerator.process_index,
             self.accelerator.num_processes,
@@ -210,14 +161,19 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         )
         self._rows = columns(rows, logprobs=self.use_vllm)
         result: dict[str, Any] = super()._generate_and_score_completions([dict(inputs[0]) for _ in rows])
-        for place, one in enumerate(rows):
-            if one.advantage is not None:
-                result["advantages"][place] = one.advantage
-                if "importance_sampling_ratio" in result:
-                    result["importance_sampling_ratio"][place] = 1.0
-        played = [episode.trajectory for group in gathered.played for episode in group]
-        self._failed = failed_visits(self._failed, attempts(played))
+        clone(result, (place for place, row in enumerate(rows) if row.cloned))
         return result
+
+    @property
+    def _wanted(self) -> int:
+        """The groups of a step that hold attempts."""
+        return self._config.tasks_per_step - (self._config.replay_groups if self._replay else 0)
+
+    def _replayed(self, step: int) -> list["Row"]:
+        """The episodes that a step clones, in place of the groups that `train.replay.share` takes."""
+        count = self._config.replay_groups * self._config.group_size
+        rng = rng_for("cloned", self._job.seed, self._job.iteration, step)
+        return rng.sample(self._replay, min(count, len(self._replay)))
 
     def _play(self, step: int) -> Gathered:
         """Play the tasks of a step, in the order of the curriculum, and more tasks for groups that teach nothing."""
@@ -235,12 +191,11 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
                 groups = sorted(gather_object(groups), key=lambda pair: pair[0])
             return [group for _, group in groups]
 
-        wanted = config.tasks_per_step - self._replay_groups
-        tasks = stream(job.tasks, self._records, config, Step(job.seed, job.iteration, step, wanted))
-        gathered = gather(play, iter(tasks), wanted, _section(self._settings).refill_rounds)
+        tasks = stream(job.tasks, self._records, config, Step(job.seed, job.iteration, step, self._wanted))
+        gathered = gather(play, iter(tasks), self._wanted, _section(self._settings).refill_rounds)
         played = [episode.trajectory for group in gathered.played for episode in group]
         self._records = recorded(self._records, attempts(played))
-        return self._mixed(step, gathered, play)
+        return gathered
 
     def _recorded(self) -> Records:
         """How often each task was solved so far, steps before a kill included.
@@ -371,7 +326,7 @@ class Row:
     mask: list[int]
     logprobs: list[float]
     reward: float | None
-    advantage: float | None = None
+    cloned: bool = False
 
 
 def row(episode: Episode, reward: float | None, end: int) -> Row:
@@ -392,9 +347,11 @@ def row(episode: Episode, reward: float | None, end: int) -> Row:
     return Row(prompt, completion, mask, logprobs, reward) if completion else Row(prompt, [end], [0], [0.0], reward)
 
 
-def rows_of(group: Group, end: int) -> list[Row]:
-    """The rows of a group."""
-    return [row(episode, reward, end) for episode, reward in zip(group, rewards(group), strict=True)]
+def attempted(groups: Iterable[Group], end: int) -> list[Row]:
+    """The rows of ``groups``, in order."""
+    return [
+        row(episode, reward, end) for group in groups for episode, reward in zip(group, rewards(group), strict=True)
+    ]
 
 
 def deal(rows: list[Row], group: int, rank: int, world: int, passes: int, size: int, end: int) -> list[Row]:
@@ -405,7 +362,7 @@ def deal(rows: list[Row], group: int, rank: int, world: int, passes: int, size: 
     """
     # where the rows of a pass are whole groups, each prompt is computed in one pass
     even = math.lcm(group, world) if passes == 1 else size * world * passes
-    rows = rows + [Row([end], [end], [0], [0.0], None)] * (-len(rows) % even)
+    rows = [*rows, *[Row([end], [end], [0], [0.0], None)] * (-len(rows) % even)]
     share = len(rows) // world
     return rows[rank * share : (rank + 1) * share]
 

@@ -22,13 +22,10 @@ from coevolve.core.scratch import once, scratch
 from coevolve.core.seeding import derive_seed
 from coevolve.core.stage_seconds import note_step
 from coevolve.core.stage_summary import StageSummary, write_summary
-from coevolve.core.trajectories import write_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
-from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.schema import Params
-from coevolve.stages.train.cloned import TASKS, own_successes
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Shared, noted
 from coevolve.stages.warm.config import NEW_WORDS
@@ -48,7 +45,6 @@ def main(params: Params) -> None:
             )
         shutil.copytree(Paths.base, Paths.policy(0))
         write_summary(StageSummary("warm", 0, {}))
-        _replay(params)
         print("nothing to do: warm.steps is 0")
         return
     environment = open_environment(params.environment)
@@ -82,19 +78,7 @@ def main(params: Params) -> None:
     notes += doubted
     print("".join(f"{note}\n" for note in doubted), end="")
     shutil.copytree(made / "policy", Paths.policy(0))
-    _replay(params)
     write_summary(StageSummary("warm", 0, figures, costs=costs, notes=notes, arithmetic=in_effect().name))
-
-
-def _replay(params: Params) -> None:
-    """Write the episodes of policies/0 that training clones."""
-    episodes = []
-    if params.train.replay.share:
-        environment, split = open_environment(params.environment), params.train.replay.split
-        with playing(Paths.policy(0), params.policy, params.train.temperature) as policy:
-            episodes = own_successes(policy, environment, split, Limits.of(params.policy), params.seed)
-        print(f"policies/0 solves {len(episodes)} of {min(TASKS, len(environment.tasks(split)))} tasks of {split}")
-    write_trajectories(Paths.replay, episodes)
 
 
 def _learn(params: Params, environment: Environment, folder: Path, training: Path) -> None:

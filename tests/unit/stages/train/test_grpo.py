@@ -13,7 +13,7 @@ from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.policies.policy import Reply
 from coevolve.rollout import Episode
 from coevolve.stages.train.groups import Gathered, Group, teaches
-from coevolve.stages.train.grpo import check_first, columns, deal, gather, row
+from coevolve.stages.train.grpo import attempted, check_first, columns, deal, gather, row
 from tests.unit.stages.train.test_groups import group
 
 END = 0
@@ -48,7 +48,8 @@ def test_every_row_is_dealt_once_and_evenly(data: st.DataObject, size: int, worl
     """With ``each`` groups in a pass; some of the groups of a step may be missing."""
     groups = data.draw(st.integers(1, world * passes * each))
     made = [[episode(100 + group * size + sample) for sample in range(size)] for group in range(groups)]
-    shares = [deal(made, rank, world, passes, each * size, END) for rank in range(world)]
+    played = attempted(made, END)
+    shares = [deal(played, size, rank, world, passes, each * size, END) for rank in range(world)]
     assert len({len(share) for share in shares}) == 1
     assert len(shares[0]) == passes * each * size or passes == 1
     rows = [one for share in shares for one in share]
