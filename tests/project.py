@@ -107,11 +107,11 @@ class Project:
 
 
 def clone(folder: Path, cache: Path | None = None) -> Project:
-    """A clone in ``folder``. With ``cache``, clones share a DVC cache and do not repeat each other's runs."""
+    """A clone in ``folder``, without the record of earlier runs. With ``cache``, clones share a DVC cache and do not repeat each other's runs."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in filter(None, listed.stdout.split("\0")):
-        if (ROOT / name).is_file():
+        if (ROOT / name).is_file() and name != "dvc.lock":  # the record of runs in this checkout, if it has had any
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
     project = Project(folder)
