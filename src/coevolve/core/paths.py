@@ -15,7 +15,6 @@ class Paths:
     environment = Path("data/environment.json")
     panels = Path("data/panels")
     base = Path("policies/base")  # the initial model, before its warm start
-    replay = Path("data/0/replay.parquet")  # successful episodes of policies/0, which training clones
     champion = Path("policies/champion")  # a copy of the best policy of the run
     report = Path("report")
     reviews = Path("reviews")  # one file of decisions per reviewer

@@ -94,7 +94,7 @@ def test_environment_in_a_file_needs_no_installation(tmp_path: Path) -> None:
     assert params["environment"] == "lamp" and params["warm"] == NEW_WORDS
     assert params["train"]["keep_base"] == 0.0
     text = (project / "params.yaml").read_text()
-    assert f"# {init.WHY}" in text
+    assert f"# {init.WHY['warm.steps']}" in text
     values = params["tasks"]["seed_tasks"], params["verify"]["words"], params["report"]["panel"]
     assert values == (1, "values", "exam") and "miniworld has" not in text
     assert list(params)[:7] == ["seed", "method", "environment", "iterations", "warm", "train", "verify"]

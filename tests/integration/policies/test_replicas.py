@@ -27,7 +27,7 @@ def test_any_number_of_processes_gives_the_same_bits_and_dead_ones_are_named() -
         assert sum(counted) == len(REQUESTS)
         assert [one.trajectory for one in shared] == [one.trajectory for one in alone]
         assert [one.replies for one in shared] == [one.replies for one in alone]  # log-probabilities as well
-        pid = replicas.members[0].worker.pid
+        pid = replicas.members[0].call.__self__.pid
         assert pid
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(CoevolveError, match=rf"process {pid} ended in .* \(signal SIGKILL\); if memory ran out"):

@@ -1,7 +1,6 @@
 """Stage `evaluate`: play policies/t on the frozen panels.
 
-Writes evaluations/t/outcomes.jsonl, metrics.json and a summary. At t = 0 it also plays the tasks of `train.replay.split` and
-writes data/0/replay.parquet, the successful episodes, which training clones; without `train.replay.share` the file is empty.
+Writes evaluations/t/outcomes.jsonl, metrics.json and a summary.
 
 scratch/evaluate holds finished batches of episodes: after a kill the stage plays the rest. scratch/episodes keeps some episodes
 of each policy, which trackers show.
@@ -27,7 +26,6 @@ from coevolve.policies.loading import playing, prepare_players
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.evaluation import episodes_in, evaluate, played, summary
 from coevolve.stages.schema import Params
-from coevolve.stages.train.cloned_episodes import successes, tasks_of
 
 TRACED = 10  # tasks of the first panel whose episodes become traces: the same for all policies, to compare them
 
@@ -40,7 +38,6 @@ def main(params: Params, t: int) -> None:
     panels = {name: read_tasks(Paths.panel(name), environment.name) for name in names}
     traced = [task.task_id for name in names[:1] for task in panels[name][: min(TRACED, config.tasks)]]
     limits = Limits.of(params.policy)
-    cloned = [] if t else _replay(params)
     with claim(scratch() / "evaluate" / scratch_key("evaluate", t, params)) as finished:
         with (
             engine(params.compute, partial(fingerprint_of, params.environment)) as workers,
@@ -48,7 +45,7 @@ def main(params: Params, t: int) -> None:
         ):
             ends: list[End] = []
             outcomes = evaluate(policy, environment, panels, limits, config, params.seed, finished, ends, traced)
-        notes = [*interrupted(ends), *unread(outcomes), *cloned]
+        notes = [*interrupted(ends), *unread(outcomes)]
         results = metrics(outcomes, config, params.seed)
         write_jsonl(folder / OUTCOMES, outcomes)
         write_json(folder / "metrics.json", {panel: asdict(result) for panel, result in results.items()})
@@ -59,18 +56,3 @@ def main(params: Params, t: int) -> None:
     shown = ", ".join(f"{panel} {result.success:.2f}" for panel, result in results.items())
     result = f"{Paths.policy(t)} solves: {shown}"
     print("\n".join([*notes, result] if serious(ends) else [result, *notes]))
-
-
-def _replay(params: Params) -> list[str]:
-    """Write the episodes of policies/0 that training clones, and say how many there are."""
-    replay, episodes, notes = params.train.replay, [], []
-    if replay.share and params.train.learner != "grpo":
-        notes = [f"train.replay does nothing: learner {params.train.learner} clones no episodes"]
-    elif replay.share:
-        environment = open_environment(params.environment)
-        tasks = tasks_of(environment, replay.split)
-        with playing(Paths.policy(0), params.policy, params.train.temperature) as policy:
-            episodes = successes(policy, environment, tasks, Limits.of(params.policy), params.seed)
-        notes = [f"training clones {len(episodes)} successes of policies/0 at {len(tasks)} tasks of {replay.split}"]
-    write_trajectories(Paths.replay, episodes)
-    return notes
