@@ -85,6 +85,8 @@ def following(params: Params, key: str) -> Iterator[None]:
         raise
     finally:
         listeners.remove(hear)
+    if _idle(key):  # to ask MLflow takes seconds; the next stage with figures catches up
+        return
     for line in _follow(followers, params, key)[1]:
         if _cause(line) not in told:
             print(line)
@@ -158,12 +160,23 @@ def _params(stage: str) -> dict[str, Any]:
     return dotted(read_json(file)["params"]) if file.exists() else {}
 
 
+def _figures(file: Path) -> Figures:
+    """The figures of a stage's summary. There are none if the stage had nothing to do."""
+    summary = parse(StageSummary, read_json(file), str(file))
+    return {name: float(value) for name, value in summary.figures.items() if value is not None}
+
+
+def _idle(key: str) -> bool:
+    """Whether the stage ``key`` had nothing to do."""
+    stage, _, t = key.partition("/")
+    file = Paths.summary(int(t or 0), stage)
+    return file.exists() and not _figures(file)
+
+
 def _stage(step: PipelineStep) -> TrackedRun | None:
     """The run of a stage; None if the stage had nothing to do."""
     t = step.t or 0
-    file = Paths.summary(t, step.stage)
-    summary = parse(StageSummary, read_json(file), str(file))
-    figures = {name: float(value) for name, value in summary.figures.items() if value is not None}
+    figures = _figures(Paths.summary(t, step.stage))
     if not figures:
         return None
     environment = read_json(Paths.environment)["name"] if Paths.environment.exists() else ""
