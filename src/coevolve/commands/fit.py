@@ -23,7 +23,7 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.policies.config import PolicySection
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.train.chat_template import BROKEN
+from coevolve.stages.train.chat_template import BROKEN, diagnose
 from coevolve.stages.train.config import Lora
 
 Clock = Callable[[], float]
@@ -177,7 +177,6 @@ def measure(place: str, model: Path) -> tuple[Measured, dict[str, Any]]:
 
     from coevolve.policies.agent_prompt import Renderer
     from coevolve.policies.transformers_policy import load
-    from coevolve.stages.train.chat_template import diagnose
     from coevolve.stages.train.reference_tokens import offered, replayed, tokens
 
     gpu = torch.cuda.is_available()

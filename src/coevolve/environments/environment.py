@@ -181,6 +181,14 @@ class Environment(ABC):
     def open(self) -> Session:
         """A new session; ``reset`` starts its first episode."""
 
+    def check_named(self, key: str, name: str, panel: bool = False) -> None:
+        """Raise a CoevolveError unless the parameter ``key`` names a training split, or a ``panel``."""
+        kind, known = ("panel", self.panels) if panel else ("training split", ("seed", *self.more_splits))
+        if name not in known:
+            raise CoevolveError(
+                f"params.yaml: {key}: {name!r} is not a {kind} of {self.name}; expected one of: {', '.join(known)}"
+            )
+
     def tasks(self, split: str) -> Sequence[Task]:
         """The tasks of ``split`` ("seed", a panel or one of ``more_splits``); an unknown one is a CoevolveError."""
         known = ("seed", *self.panels, *self.more_splits)

@@ -1,7 +1,8 @@
 """A policy that generates by vLLM, and vLLM's engine: whether this machine can run it, its arguments, and TRL's colocated engine.
 
 Every turn sends the whole conversation as token ids. vLLM keeps the prefixes of running conversations in its cache, so a turn costs
-only its new tokens. Training uses the engine or the server whose weights TRL updates, when `_send_weights` in stages/train/grpo.py says so. Evaluation opens a separate engine.
+only its new tokens. Training uses the engine or the server whose weights TRL updates: see `_send_weights` in
+stages/train/grpo.py. Evaluation opens a separate engine.
 """
 
 import importlib.metadata

@@ -7,7 +7,6 @@ files data/0/attempts.jsonl and data/0/generations.jsonl, and failures/0, the un
 from collections.abc import Sequence
 from pathlib import Path
 
-from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_tasks, write_json, write_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
@@ -25,14 +24,9 @@ def start(environment: Environment, config: Tasks, champion_panel: str | None) -
 
     ``champion_panel`` (`report.panel`) must be a panel of ``environment``, unless it is None.
     """
-    for key, name, kind, known in (
-        ("report.panel", champion_panel, "panel", environment.panels),
-        ("tasks.split", config.split, "training split", ("seed", *environment.more_splits)),
-    ):
-        if name is not None and name not in known:
-            raise CoevolveError(
-                f"params.yaml: {key}: {name!r} is not a {kind} of {environment.name}; expected one of: {', '.join(known)}"
-            )
+    if champion_panel is not None:
+        environment.check_named("report.panel", champion_panel, panel=True)
+    environment.check_named("tasks.split", config.split)
     if config.known is None:
         offered, source = environment.tasks(config.split), f"split {config.split} of {environment.name}"
     else:

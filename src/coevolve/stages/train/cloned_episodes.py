@@ -11,7 +11,6 @@ pretraining data to PPO.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from coevolve.core.errors import CoevolveError
 from coevolve.core.seeding import derive_seed
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
@@ -28,12 +27,7 @@ TASKS = 256  # of the split, each played once
 
 def tasks_of(environment: Environment, split: str) -> list[Task]:
     """The tasks that policies/0 plays: the first of ``split``, without those of a panel."""
-    known = ("seed", *environment.more_splits)
-    if split not in known:
-        raise CoevolveError(
-            f"params.yaml: train.replay.split: {split!r} is not a training split of {environment.name}; expected one of: "
-            f"{', '.join(known)}"
-        )
+    environment.check_named("train.replay.split", split)
     held = {task.task_id for panel in environment.panels for task in environment.tasks(panel)}
     return [task for task in environment.tasks(split) if task.task_id not in held][:TASKS]
 
