@@ -102,16 +102,18 @@ class Worker:
     def __init__(self, seconds: float | None, make: Callable[..., Any], *arguments: Any) -> None:
         self._seconds, self._held = seconds, (arithmetic.pinned(), make, arguments)
         self._closed = False
+        self._calling = threading.RLock()  # a pipe that another thread closes during a call may be another file by then
         self._start()
 
     def _start(self) -> None:
         context = get_context("forkserver")
         self._pipe, theirs = context.Pipe()
         # a daemon, so that multiprocessing ends it with this process; only this process receives the terminal's Ctrl-C
-        self._process = context.Process(target=_serve, args=(theirs, *self._held), daemon=True)
+        process = context.Process(target=_serve, args=(theirs, *self._held), daemon=True)
         with _without_interrupts(), _without_main():
-            self._process.start()
+            process.start()
         theirs.close()
+        self._process = process
         self._starting = True
 
     @property
@@ -119,24 +121,27 @@ class Worker:
         return self._process.pid
 
     def call(self, method: str, *arguments: Any) -> Any:
-        if self._pipe.closed and not self._closed:
-            self._start()
-        try:
-            if self._starting:  # however long this takes, no call is to blame
-                self._pipe.recv()
-                self._starting = False
-            self._pipe.send((method, arguments))
-            late = not self._pipe.poll(self._seconds)
-            result, error = (None, None) if late else self._pipe.recv()
-        except (EOFError, OSError):
-            self._process.join()
-            self._pipe.close()
-            code = self._process.exitcode or 0
-            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-            raise WorkerDied(f"process {self.pid} ended in {method!r} ({how}); {MEMORY}") from None
-        if late:
-            self._end()
-            raise WorkerLate(f"process {self.pid} did not end {method!r} within {self._seconds} s")
+        with self._calling:
+            if self._pipe.closed and not self._closed:
+                self._start()
+                if self._closed:  # meanwhile
+                    self._process.kill()
+            try:
+                if self._starting:  # however long this takes, no call is to blame
+                    self._pipe.recv()
+                    self._starting = False
+                self._pipe.send((method, arguments))
+                late = not self._pipe.poll(self._seconds)
+                result, error = (None, None) if late else self._pipe.recv()
+            except (EOFError, OSError):
+                self._process.join()
+                self._pipe.close()
+                code = self._process.exitcode or 0
+                how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+                raise WorkerDied(f"process {self.pid} ended in {method!r} ({how}); {MEMORY}") from None
+            if late:
+                self._end()
+                raise WorkerLate(f"process {self.pid} did not end {method!r} within {self._seconds} s")
         if error is not None:
             raise error
         return result
@@ -148,8 +153,9 @@ class Worker:
 
     def _end(self) -> None:
         self._process.kill()
-        self._process.join()
-        self._pipe.close()
+        with self._calling:
+            self._process.join()
+            self._pipe.close()
 
 
 class Holder:

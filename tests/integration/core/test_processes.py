@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,20 @@ def test_worker_errors_keep_their_type_and_a_call_that_takes_too_long_ends_its_p
         worker.close()
     with pytest.raises(WorkerDied):
         worker.call("add", 2)
+
+
+def test_worker_that_is_closed_during_a_call_is_named_as_killed() -> None:
+    for _ in range(
+        30
+    ):  # two threads asked how it ended, and closed the pipe: one in twenty failed with "Bad file descriptor"
+        worker = Worker(None, Helper, 1)
+        worker.call("add", 2)
+        with ThreadPoolExecutor(1) as pool:
+            hanging = pool.submit(worker.call, "hang")
+            time.sleep(0.005)
+            worker.close()
+            with pytest.raises(WorkerDied, match=r"ended in 'hang' \(signal SIGKILL\)"):
+                hanging.result()
 
 
 def test_process_count_depends_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
