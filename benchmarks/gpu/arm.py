@@ -16,9 +16,10 @@ from tempfile import TemporaryDirectory
 from coevolve.commands.profile import PARAMS, WHOLE, apply, change
 from coevolve.core.arithmetic import pin
 from coevolve.core.io import read_jsonl, read_jsonl_objects
-from coevolve.core.outcomes import OUTCOMES, Outcome, metrics, paired_interval, solved
+from coevolve.core.outcomes import OUTCOMES, Outcome, kinds_of, metrics, paired_interval, solved
 from coevolve.core.paths import Paths
 from coevolve.core.section import dotted, read_yaml
+from coevolve.core.statistics import unit
 from coevolve.policies import helper_model
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.schema import load
@@ -59,8 +60,10 @@ def results() -> None:
             interval = f"{result.low:.3f} to {result.high:.3f}"
             print(f"policies/{t}, {panel}: solves {result.success:.3f} of {result.tasks} tasks ({interval})")
     for panel in dict.fromkeys(outcome.panel for outcome in played[0]) if len(played) == 2 else ():
-        gain, low, high = paired_interval(solved(played[0], panel), solved(played[1], panel), config, seed)
-        print(f"gain, {panel}: {gain:+.3f}, 95 % interval over tasks {low:+.3f} to {high:+.3f}")
+        kinds = kinds_of(one for one in played[0] if one.panel == panel)
+        gain, low, high = paired_interval(solved(played[0], panel), solved(played[1], panel), config, seed, kinds)
+        over = unit(len(set(kinds.values())))
+        print(f"gain, {panel}: {gain:+.3f}, 95 % interval over {over} {low:+.3f} to {high:+.3f}")
     finished = Paths.data(0) / "train_metrics.jsonl"
     if finished.exists():
         steps = [row for _, row in read_jsonl_objects(finished)]

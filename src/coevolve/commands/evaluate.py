@@ -67,7 +67,7 @@ POLICY is one of:
 
 Columns and rows of the table:
 
-  success       share of tasks solved, with half of its 95 % interval over tasks
+  success       share of tasks solved, with half of its 95 % interval over tasks, or over kinds of tasks if there are ten
   strict        share solved under the environment's stricter rules too, if it has such rules
   ceiling       highest share that can be solved, if tasks are in quarantine
   pass@k        with evaluate.samples: unbiased estimate of the chance that at least one of k episodes succeeds

@@ -1,11 +1,11 @@
 """The champion: the gate that a policy must pass to take the alias, with the reason for either result."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from coevolve.core.io import read_jsonl
-from coevolve.core.outcomes import OUTCOMES, Outcome, paired_interval, solved
+from coevolve.core.outcomes import OUTCOMES, Outcome, kinds_of, paired_interval, solved
 from coevolve.core.paths import Paths
 from coevolve.core.seeding import derive_seed
 
@@ -52,11 +52,12 @@ class ChampionRule:
 
 @dataclass(frozen=True, slots=True)
 class ChampionGate:
-    """A policy's challenge for the alias: its success by task of the rule's panel. ``digest`` is the policy's."""
+    """A policy's challenge for the alias: its success by task of the rule's panel, and each task's kind. ``digest`` is the policy's."""
 
     digest: str
     scores: dict[str, float]
     rule: ChampionRule
+    kinds: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,10 @@ class Incumbent:
 
 def champion(rule: ChampionRule, last: int) -> Champion:
     """The best policy of this run, 0 to ``last``, on the rule's frozen panel."""
-    successes = [scores(Paths.evaluation(t) / OUTCOMES, rule.panel) for t in range(last + 1)]
+    played = [read_jsonl(Paths.evaluation(t) / OUTCOMES, Outcome) for t in range(last + 1)]
     names = [str(Paths.policy(t)) for t in range(last + 1)]
-    holder, challenges = contest(successes, rule, names)
+    successes = [solved(outcomes, rule.panel) for outcomes in played]
+    holder, challenges = contest(successes, rule, names, kinds_of(played[last]))
     return Champion(rule.panel, holder, challenges)
 
 
@@ -82,25 +84,26 @@ def promoted(gate: ChampionGate, holder: Incumbent | None, name: str) -> tuple[b
         return True, "the first"
     if holder.digest == gate.digest:
         return True, f"the same policy as {holder.name}, the champion until now"
-    base = scores(holder.outcomes, gate.rule.panel) if holder.outcomes else {}
+    base = solved(read_jsonl(holder.outcomes, Outcome), gate.rule.panel) if holder.outcomes else {}
     if not set(base) & set(gate.scores):
         return True, f"{holder.name} was not measured on these tasks of {gate.rule.panel}"
     successes, names = [base, gate.scores], [holder.name, name]
-    _, (challenge,) = contest(successes, gate.rule, names)
+    _, (challenge,) = contest(successes, gate.rule, names, gate.kinds)
     return challenge.taken, challenge.reason
 
 
-def scores(outcomes: Path, panel: str) -> dict[str, float]:
-    """Success by task of ``panel``, from a file of outcomes."""
-    return solved(read_jsonl(outcomes, Outcome), panel)
+def challenge(digest: str, outcomes: Path, rule: ChampionRule) -> ChampionGate:
+    """The challenge of the policy ``digest`` with a file of its outcomes."""
+    played = [one for one in read_jsonl(outcomes, Outcome) if one.panel == rule.panel]
+    return ChampionGate(digest, solved(played, rule.panel), rule, kinds_of(played))
 
 
 def contest(
-    successes: Sequence[Mapping[str, float]], rule: ChampionRule, names: Sequence[str]
+    successes: Sequence[Mapping[str, float]], rule: ChampionRule, names: Sequence[str], kinds: Mapping[str, str]
 ) -> tuple[int, list[Challenge]]:
     """Let each policy challenge the holder, starting with policy 0. Returns the final holder and every challenge.
 
-    ``successes`` holds, for each policy, the success by task. A task is solved if at least half of its episodes succeed,
+    ``successes`` holds, for each policy, the success by task, and ``kinds`` the kind of each task. A task is solved if at least half of its episodes succeed,
     and lost if the holder solves it and the challenger does not. The challenger wins if the whole interval of its gain,
     paired by task, is above 0, and if it loses at most the share ``rule.max_regressions`` of the holder's solved tasks.
     """
@@ -108,7 +111,7 @@ def contest(
     for t in range(1, len(successes)):
         base, challenger = successes[holder], successes[t]
         bootstrap_seed = derive_seed(rule.seed, "champion", holder, t)
-        gain, low, high = paired_interval(base, challenger, rule, bootstrap_seed)
+        gain, low, high = paired_interval(base, challenger, rule, bootstrap_seed, kinds)
         mastered = [task for task, score in base.items() if score >= MOSTLY and task in challenger]
         lost = sum(challenger[task] < MOSTLY for task in mastered)
         share = lost / len(mastered) if mastered else 0.0

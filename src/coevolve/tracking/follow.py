@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.champion import ChampionGate, ChampionRule, scores
+from coevolve.core.champion import ChampionRule, challenge
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.io import parse, read_json, read_jsonl_objects
@@ -290,9 +290,7 @@ def _pipeline(params: Params, settings: Mapping[str, Any], stages: Sequence[Resu
         tasks=[Paths.tasks(summary.last)],
         sources=origins(weakest),
         children=stages,
-        challenge=ChampionGate(
-            policy_hash(Paths.policy(best)), scores(Paths.evaluation(best) / OUTCOMES, rule.panel), rule
-        ),
+        challenge=challenge(policy_hash(Paths.policy(best)), Paths.evaluation(best) / OUTCOMES, rule),
     )
 
 

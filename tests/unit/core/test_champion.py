@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.core.champion import ChampionGate, ChampionRule, Incumbent, contest, promoted, scores
+from coevolve.core.champion import ChampionGate, ChampionRule, Incumbent, challenge, contest, promoted
 from coevolve.core.io import parse, write_jsonl
 from coevolve.core.outcomes import Outcome
 
@@ -19,7 +19,7 @@ def solves(first: int, last: int) -> dict[str, float]:
 
 def test_champion_changes_only_by_certain_gains() -> None:
     found = [solves(0, 60), solves(0, 90), solves(0, 92), solves(0, 40)]
-    holder, challenges = contest(found, RULE, NAMES)
+    holder, challenges = contest(found, RULE, NAMES, {})
     assert holder == 1
     assert [one.taken for one in challenges] == [True, False, False]
     assert [one.holder for one in challenges] == [0, 1, 1]
@@ -29,12 +29,12 @@ def test_champion_changes_only_by_certain_gains() -> None:
 
 def test_gain_with_too_many_lost_tasks_does_not_count() -> None:
     both = [solves(0, 60), solves(20, 120)]
-    holder, (refused,) = contest(both, RULE, NAMES)
+    holder, (refused,) = contest(both, RULE, NAMES, {})
     assert holder == 0
     assert refused.lost == 20
     assert "lost more than 25%" in refused.reason
     assert "20 of 60 solved tasks lost" in refused.reason
-    assert contest(both, replace(RULE, max_regressions=0.34), NAMES)[0] == 1
+    assert contest(both, replace(RULE, max_regressions=0.34), NAMES, {})[0] == 1
 
 
 @pytest.mark.parametrize("panel", ["validation", "test"])
@@ -42,7 +42,17 @@ def test_scores_come_from_one_panel(tmp_path: Path, panel: str) -> None:
     one = Outcome("validation", "a", "f", 1.0, True, "done", 4, 40, {})
     other = Outcome("test", "b", "f", 0.2, False, "done", 4, 40, {})
     write_jsonl(tmp_path / "outcomes.jsonl", [one, other])
-    assert scores(tmp_path / "outcomes.jsonl", panel) == ({"a": 1.0} if panel == "validation" else {"b": 0.0})
+    gate = challenge("ours", tmp_path / "outcomes.jsonl", replace(RULE, panel=panel))
+    assert gate.scores == ({"a": 1.0} if panel == "validation" else {"b": 0.0})
+    assert gate.kinds == dict.fromkeys(gate.scores, "f")
+
+
+def test_gain_of_few_kinds_of_tasks_is_not_certain() -> None:
+    """Of 16 kinds of 8 tasks, two are won whole: much for 128 tasks, little for 16 kinds."""
+    both, kinds = [solves(0, 60), solves(0, 76)], {f"{n:016x}": str(n // 8) for n in range(128)}
+    assert contest(both, RULE, NAMES, {})[0] == 1
+    holder, (refused,) = contest(both, RULE, NAMES, kinds)
+    assert holder == 0 and "no certain gain: gain +0.125 (+0.000 to" in refused.reason
 
 
 def test_every_kind_of_holder_is_challenged_by_the_same_rule(tmp_path: Path) -> None:
