@@ -40,7 +40,7 @@ OUTPUTS = [
 
 
 def test_loop_has_all_its_stages(project: Project) -> None:
-    before = ["code", "base", "warm", "tasks", "generator", "evaluate_base"]
+    before = ["code", "base", "warm", "tasks", "generator", "replay", "evaluate_base"]
     assert stages(project) == [*before, *(f"{stage}@0" for stage in LOOP), "report"]
 
 

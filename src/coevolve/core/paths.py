@@ -14,6 +14,7 @@ class Paths:
 
     environment = Path("data/environment.json")
     panels = Path("data/panels")
+    replay = Path("data/replay/episodes.parquet")  # successful episodes of policies/0 that training clones
     base = Path("policies/base")  # the initial model, before its warm start
     champion = Path("policies/champion")  # a copy of the best policy of the run
     report = Path("report")

@@ -43,7 +43,7 @@ from coevolve.stages.verify.candidates import Tasks, tasks_of
 from coevolve.stages.verify.library import Library
 
 Say = Callable[[str], object]
-LEFT_OUT = ("", "code", "base", "warm", "evaluate")  # stages that need a policy; `code` runs first, each time
+LEFT_OUT = ("", "code", "base", "warm", "replay", "evaluate")  # stages that need a policy; `code` runs first, each time
 SILENT = ("tasks", "generator", "pairs", "generate")  # stages that are idle unless params say otherwise
 CANDIDATES, EXPLORATIONS = 3, 6  # per task to keep, as in the loop's defaults: 384 and 768 for 128
 

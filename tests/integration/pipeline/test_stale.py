@@ -9,7 +9,7 @@ import pytest
 from tests.project import Project
 from tests.smoke.test_repro import LOOP, ran
 
-PLAYING = {"warm", "generator", "evaluate_base", *LOOP} - {"signals"}
+PLAYING = {"warm", "generator", "replay", "evaluate_base", *LOOP} - {"signals"}
 GRPO = "src/coevolve/stages/train/grpo.py"
 DPO = "src/coevolve/stages/train/dpo.py"
 SIGNALS = "src/coevolve/stages/signals/config.py"

@@ -1,4 +1,4 @@
-"""Replay: each batch of GRPO clones successful episodes of policies/0, so that the agent keeps what its tasks do not ask for.
+"""Replay: each batch of GRPO clones successful episodes of policies/0 (stage `replay`), so that the agent keeps what its tasks do not ask for.
 
 A cloned row has the advantage `ADVANTAGE` and no reward. With ρ_t = 1 at sampling, its gradient is that of a likelihood:
 
@@ -11,34 +11,12 @@ pretraining data to PPO.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from coevolve.core.seeding import derive_seed
-from coevolve.core.success import is_success
-from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment
 from coevolve.policies.agent_prompt import Renderer
-from coevolve.policies.policy import Policy, Replicas
-from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.train.reference_tokens import Tokens, offered, tokens
 
 ADVANTAGE = 1.0  # the standard deviation of advantages in a group
-TASKS = 256  # of the split, each played once
-
-
-def tasks_of(environment: Environment, split: str) -> list[Task]:
-    """The tasks that policies/0 plays: the first of ``split``, without those of a panel."""
-    environment.check_named("train.replay.split", split)
-    held = {task.task_id for panel in environment.panels for task in environment.tasks(panel)}
-    return [task for task in environment.tasks(split) if task.task_id not in held][:TASKS]
-
-
-def successes(
-    policy: Policy | Replicas, environment: Environment, tasks: Sequence[Task], limits: Limits, seed: int
-) -> list[Trajectory]:
-    """The successful ones of one episode of each task."""
-    requests = [RolloutRequest(task, derive_seed(seed, "replay", number)) for number, task in enumerate(tasks)]
-    played = [episode.trajectory for episode in rollout(policy, environment, requests, limits)]
-    return [episode for episode in played if episode.counts and is_success(episode.score)]
 
 
 def as_tokens(

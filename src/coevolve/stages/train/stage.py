@@ -8,7 +8,6 @@ of processes.
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from coevolve.core import launch
 from coevolve.core.arithmetic import in_effect
@@ -19,16 +18,13 @@ from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.processes import available, prepare
 from coevolve.core.records import Pair
-from coevolve.core.scratch import claim, once, scratch
+from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage_seconds import tell_step
 from coevolve.core.stage_summary import TOKENS, StageSummary, write_summary
-from coevolve.core.trajectories import Trajectory, read_trajectories, write_trajectories
+from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
-from coevolve.policies.loading import playing
-from coevolve.rollout import Limits
 from coevolve.stages.schema import Params
-from coevolve.stages.train.cloned_episodes import successes, tasks_of
 from coevolve.stages.train.learner import Job, Learner, Settings, noted
 from coevolve.stages.train.learners import LEARNERS
 
@@ -64,7 +60,7 @@ def main(params: Params, t: int) -> int:
         base=Paths.policy(0),
         attempts=attempts,
         pairs=read_jsonl(Paths.pairs(t) / "pairs.jsonl", Pair),
-        replay=_replay(params, environment),
+        replay=read_trajectories(Paths.replay),
         **episodes,
     )
     if launch.inside():
@@ -77,20 +73,6 @@ def main(params: Params, t: int) -> int:
         return _learn(settings, environment, replace(job, scratch=folder))
 
 
-def _replay(params: Params, environment: Environment) -> list[Trajectory]:
-    """The episodes that `grpo` clones. policies/0 plays them once for all iterations, and scratch/replay keeps them."""
-    replay = params.train.replay
-    if not replay.share or params.train.learner != "grpo":
-        return []
-
-    def play(file: Path) -> None:
-        tasks, limits = tasks_of(environment, replay.split), Limits.of(params.policy)
-        with playing(Paths.policy(0), params.policy, params.train.temperature) as policy:
-            write_trajectories(file, successes(policy, environment, tasks, limits, params.seed))
-
-    return read_trajectories(once(scratch() / "replay" / f"{scratch_key('train', 0, params)}.parquet", play))
-
-
 def _learn(settings: Settings, environment: Environment, job: Job) -> int:
     if available() > 1:
         prepare("coevolve.stages.train.parallel_grpo")  # worker processes import it while this process does
@@ -101,13 +83,6 @@ def _learn(settings: Settings, environment: Environment, job: Job) -> int:
         stage_summary = summary(job.iteration, steps, settings.train.group_size)
         notes = interrupted(trajectory.end for trajectory in read_trajectories(job.trajectories))
         notes += noted()
-        if settings.train.replay.share:
-            cloned = (
-                f"train.replay: cloned from {len(job.replay)} successes of policies/0 in {settings.train.replay.split}"
-            )
-            notes.append(
-                cloned if settings.train.learner == "grpo" else f"train.replay: {settings.train.learner} clones nothing"
-            )
         write_summary(replace(stage_summary, arithmetic=in_effect().name, notes=notes))
         print("".join(f"{note}\n" for note in notes), end="")
     return 0

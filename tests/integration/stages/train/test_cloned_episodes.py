@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core.success import is_success
 from coevolve.core.trajectories import Trajectory
 from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.transformers_policy import TransformersPolicy, load
-from coevolve.rollout import Limits
+from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.replay.stage import tasks_of
 from coevolve.stages.train import grpo
-from coevolve.stages.train.cloned_episodes import as_tokens, successes, tasks_of
+from coevolve.stages.train.cloned_episodes import as_tokens
 from coevolve.stages.train.config import ReplayedSplit
 from coevolve.stages.train.learner import Job
 from tests import POLICY
 from tests.unit.stages.train.small import ACTING, WORLD, changed, job, outputs, settings, stop_at
 
-LIMITS = Limits.of(ACTING)
 SHARE = ReplayedSplit(share=0.5, split="broad")
 
 
@@ -28,7 +28,9 @@ def kept() -> list[Trajectory]:
     model, tokenizer = load(POLICY)
     needed = {call.name for task in WORLD.tasks("seed") for call in task.calls}
     tasks = [task for task in tasks_of(WORLD, "broad")[:64] if {call.name for call in task.calls} - needed]
-    episodes = successes(TransformersPolicy(model, tokenizer, 0.0, {}), WORLD, tasks, LIMITS, 0)
+    requests = [RolloutRequest(task, 0) for task in tasks]
+    played = rollout(TransformersPolicy(model, tokenizer, 0.0, {}), WORLD, requests, Limits.of(ACTING))
+    episodes = [one.trajectory for one in played if is_success(one.trajectory.score)]
     assert 0 < len(episodes) < len(tasks)
     return episodes
 
@@ -67,10 +69,3 @@ def test_interrupted_run_clones_the_same_episodes(kept: list[Trajectory], tmp_pa
         grpo.learn(steps, WORLD, trained(tmp_path / "again", kept), stop_at(1))
     grpo.learn(steps, WORLD, trained(tmp_path / "again", kept))
     assert outputs(tmp_path / "again") == outputs(tmp_path / "whole")
-
-
-def test_replayed_tasks_are_in_no_panel() -> None:
-    panels = {task.task_id for panel in WORLD.panels for task in WORLD.tasks(panel)}
-    assert not panels & {task.task_id for task in tasks_of(WORLD, "broad")}
-    with pytest.raises(CoevolveError, match=r"train\.replay\.split: 'validation' is not a training split of miniworld"):
-        tasks_of(WORLD, "validation")
