@@ -1,13 +1,12 @@
 """Stage `replay`: policies/0 plays the split that training must not make it lose, once for all iterations.
 
-Writes data/replay/episodes.parquet, its successful episodes, for `grpo` to clone (train/cloned_episodes.py), and a summary. The file holds no
-episode unless `train.replay.share` is above 0. scratch/replay holds finished batches: after a kill the stage plays the rest.
+Writes data/replay/episodes.parquet, its successful episodes, for `grpo` to clone (train/cloned_episodes.py), and a summary. The
+file holds no episode if there is nothing to clone. scratch/replay holds finished batches: after a kill the stage plays the rest.
 """
 
 import shutil
 
 from coevolve.core.arithmetic import in_effect
-from coevolve.core.errors import CoevolveError
 from coevolve.core.interruptions import interrupted
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
@@ -21,23 +20,22 @@ from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.schema import Params
 
 TASKS = 256  # of the split, each played once
+BROAD = "broad"  # the split of environments whose training tasks are only a part of what an agent should keep
 
 
 def main(params: Params) -> None:
-    if not params.train.replay.share or params.train.learner != "grpo":
-        why = (
-            "train.replay.share is 0" if not params.train.replay.share else f"{params.train.learner} clones no episodes"
-        )
-        write_trajectories(Paths.replay, [])
-        write_summary(StageSummary("replay", 0, {}))
-        print(f"nothing to do: {why}")
-        return
+    if not params.train.replay.share:
+        return _idle("train.replay.share is 0")
+    if params.train.learner != "grpo":
+        return _idle(f"train.learner {params.train.learner} clones no episodes")
+    environment, split = open_environment(params.environment), params.train.replay.split or BROAD
+    if params.train.replay.split is None and split not in environment.more_splits:
+        return _idle(f"{environment.name} has no split {BROAD}, and train.replay.split names none")
     from coevolve.policies.loading import playing
     from coevolve.rollout import Limits
     from coevolve.stages.evaluate.config import Evaluate
     from coevolve.stages.evaluate.evaluation import episodes_in, evaluate
 
-    environment, split = open_environment(params.environment), params.train.replay.split
     tasks, sampled = tasks_of(environment, split), Evaluate(tasks=TASKS, temperature=params.train.temperature)
     ends: list[End] = []
     with claim(scratch() / "replay" / scratch_key("replay", None, params)) as finished:
@@ -46,18 +44,23 @@ def main(params: Params) -> None:
             evaluate(policy, environment, {split: tasks}, limits, sampled, params.seed, finished, ends, traced)
         played = episodes_in(finished)
         right = [episode for episode in played if is_success(episode.score)]
+        costs = {"replay episodes": len(played), "replay tokens": sum(sum(episode.tokens) for episode in played)}
+        notes = interrupted(ends)
         if not right:
-            raise CoevolveError(
-                f"train.replay: policies/0 solved none of {len(played)} tasks of {split}, so that nothing can be cloned; set "
-                "train.replay.share to 0, or name another split"
+            notes.append(
+                f"train.replay: policies/0 solves none of {len(played)} tasks of {split}, so nothing is cloned"
             )
         write_trajectories(Paths.replay, right)
-        tokens = sum(sum(episode.tokens) for episode in played)
-        costs = {"replay episodes": len(played), "replay tokens": tokens}
-        notes = [f"train.replay: cloned are {len(right)} successes of policies/0 in {split}", *interrupted(ends)]
         write_summary(StageSummary("replay", 0, costs, costs=list(costs), notes=notes, arithmetic=in_effect().name))
         shutil.rmtree(finished, ignore_errors=True)
-    print("\n".join([f"policies/0 solves {len(right)} of {len(played)} tasks of {split}", *notes[1:]]))
+    print("\n".join([f"policies/0 solves {len(right)} of {len(played)} tasks of {split}", *notes]))
+    return None
+
+
+def _idle(why: str) -> None:
+    write_trajectories(Paths.replay, [])
+    write_summary(StageSummary("replay", 0, {}))
+    print(f"nothing to do: {why}")
 
 
 def tasks_of(environment: Environment, split: str) -> list[Task]:

@@ -38,7 +38,7 @@ def start(environment: Environment, config: Tasks, champion_panel: str | None) -
 def main(params: Params) -> None:
     environment = make(params.environment)
     seed, notes = start(environment, params.tasks, params.report.panel if params.trains else None)
-    if params.train.replay.share:  # stage `replay` would say it after the warm start
+    if params.train.replay.split is not None:  # stage `replay` would say it after the warm start
         environment.check_named("train.replay.split", params.train.replay.split)
     panels = {panel: environment.tasks(panel) for panel in environment.panels}
     panels |= {name: read_tasks(Path(file), environment.name, least=1) for name, file in params.tasks.panels.items()}

@@ -19,12 +19,11 @@ from coevolve.stages.train.reference_tokens import Tokens, offered, tokens
 ADVANTAGE = 1.0  # the standard deviation of advantages in a group
 
 
-def as_tokens(
-    environment: Environment, split: str, episodes: Sequence[Trajectory], renderer: Renderer, room: int
-) -> list[Tokens]:
-    """``episodes`` of tasks of ``split`` as ids, without those of more than ``room`` tokens."""
+def as_tokens(environment: Environment, episodes: Sequence[Trajectory], renderer: Renderer, room: int) -> list[Tokens]:
+    """``episodes`` of training tasks as ids, without those of more than ``room`` tokens."""
     played = {episode.task_id for episode in episodes}
-    tools = offered(environment, [task for task in environment.tasks(split) if task.task_id in played])
+    tasks = [task for split in ("seed", *environment.more_splits) for task in environment.tasks(split)]
+    tools = offered(environment, [task for task in tasks if task.task_id in played])
     found = [tokens(renderer, tools[episode.task_id], episode) for episode in episodes]
     return [one for one in found if len(one) <= room]
 

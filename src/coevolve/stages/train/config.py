@@ -54,16 +54,10 @@ class Optimizer(Section):
 
 
 class ReplayedSplit(Section):
-    share: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    share: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.15
     """Share of the groups of a step of grpo in which successful episodes of policies/0 are cloned, against forgetting; 0 is none."""
-    split: str = ""
-    """Training split whose tasks policies/0 plays for this: what must not be lost; `coevolve env show` lists the splits."""
-
-    @model_validator(mode="after")
-    def _from_somewhere(self) -> "ReplayedSplit":
-        if self.share and not self.split:
-            raise ValueError("share above 0 needs a split, such as seed")
-        return self
+    split: str | None = None
+    """Training split whose tasks policies/0 plays for this: what must not be lost; null takes `broad` of environments that have it."""
 
 
 class Train(Optimizer):

@@ -132,7 +132,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         self._replay: list[Row] = []
         if job.replay:
             renderer, room = Renderer(self.processing_class, settings.policy.template), settings.policy.episode_tokens
-            episodes = as_tokens(environment, self._config.replay.split, job.replay, renderer, room)
+            episodes = as_tokens(environment, job.replay, renderer, room)
             self._replay = [
                 Row(one.prompt, one.completion, one.mask, [0.0] * len(one.mask), None, True) for one in episodes
             ]

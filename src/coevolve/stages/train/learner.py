@@ -54,7 +54,7 @@ class Job:
 
     ``base`` is policies/0. ``attempts`` at the tasks in earlier iterations come in order of iteration and step.
     ``pairs`` refer to episodes of the parent (``rehearsals``), of ``references`` and of the failure agent (``hard``). Learners
-    that play by themselves get none. ``replay`` are successful episodes of ``base``, on tasks of the split `train.replay.split`.
+    that play by themselves get none. ``replay`` are successful episodes of ``base``, of stage `replay`.
     ``scratch`` is this job's folder for checkpoints; its name holds a fingerprint of all inputs.
     """
 

@@ -39,7 +39,7 @@ def likelihood(policy: Path, episodes: list[Trajectory]) -> float:
     """The mean log-probability of the agent's tokens, in nats."""
     model, tokenizer = load(policy)
     found = []
-    for one in as_tokens(WORLD, "broad", episodes, Renderer(tokenizer, {}), ACTING.episode_tokens):
+    for one in as_tokens(WORLD, episodes, Renderer(tokenizer, {}), ACTING.episode_tokens):
         ids = torch.tensor([one.prompt + one.completion])
         with torch.no_grad():
             scores = model(input_ids=ids).logits[0, len(one.prompt) - 1 : -1].log_softmax(-1)
