@@ -44,6 +44,7 @@ if test -d "$WORK/adapter-0" && ! test -f .done/warm; then
 fi
 fresh warm "" "${WARM:-200}" || exit 1
 fresh generator
+fresh replay
 fresh evaluate 0 150
 keep
 stage pairs 0

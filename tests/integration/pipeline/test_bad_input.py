@@ -64,7 +64,8 @@ def append(file: str, line: str) -> Callable[[Path], None]:
 
 
 def paired(folder: Path) -> None:
-    """Run stage `pairs` for a learner without pairs."""
+    """Run stage `pairs` for a learner without pairs, and `replay` with nothing to keep."""
+    write_trajectories(folder / Paths.replay, [])
     write_jsonl(folder / Paths.pairs(0) / "pairs.jsonl", [])
     for name in ("rehearsals", "references", "hard"):
         write_trajectories(folder / Paths.pairs(0) / f"{name}.parquet", [])

@@ -45,7 +45,7 @@ def smollm2(tmp_path: Path) -> Project:
     project = clone(tmp_path)
     apply("smollm2-135m", tmp_path / "params.yaml")
     project.set(**SMALL)
-    for stage in ("base", "tasks", "warm"):
+    for stage in ("base", "tasks", "warm", "replay"):
         project.stage(stage)
     return project
 
