@@ -35,6 +35,7 @@ SAMPLE = 8  # tokens that the model writes in each episode of a measured step
 LONGER = 1.25  # an agent errs, so its episodes are longer than references
 # share of groups whose rewards differ; a step trains on no others (2 to 6 of 8 in two support desks, 3 to 6 of 6 doors)
 TEACHING = 0.6
+SPREAD = 1.5  # steps took 0.9 to 1.5 times the sum of their parts in two support desks and a ferry office
 # bytes of activations in a pass, for each token, layer and column of the width (SmolLM2: 14 GB of 6,144 tokens)
 TOKEN = 4 * 25
 LOGITS = 4 * 3  # bytes for each token and word: logits, log-probabilities, gradients
@@ -156,8 +157,9 @@ def minutes(measured: Measured, values: Mapping[str, Any]) -> float:
 def lines(measured: Measured, values: Mapping[str, Any]) -> list[str]:
     """What a person must know before a long run."""
     half = 0.98 / math.sqrt(values["evaluate.tasks"])
+    least = max(minutes(measured, values), 1)
     told = [
-        f"an iteration takes about {max(minutes(measured, values), 1):.0f} min of this machine if nothing else runs, "
+        f"an iteration takes about {least:.0f} to {SPREAD * least:.0f} min of this machine if nothing else runs, "
         f"{values['train.steps'] * values['train.tasks_per_step'] * GROUP} attempts at tasks included"
     ]
     if measured.multiplies_bfloat16 and not measured.gpu:
