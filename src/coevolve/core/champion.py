@@ -103,9 +103,10 @@ def contest(
 ) -> tuple[int, list[Challenge]]:
     """Let each policy challenge the holder, starting with policy 0. Returns the final holder and every challenge.
 
-    ``successes`` holds, for each policy, the success by task, and ``kinds`` the kind of each task. A task is solved if at least half of its episodes succeed,
-    and lost if the holder solves it and the challenger does not. The challenger wins if the whole interval of its gain,
-    paired by task, is above 0, and if it loses at most the share ``rule.max_regressions`` of the holder's solved tasks.
+    ``successes`` holds, for each policy, the success by task, and ``kinds`` the kind of each task. A task is solved if at least half
+    of its episodes succeed, and lost if the holder solves it and the challenger does not. The challenger wins if the whole
+    interval of its gain, paired by task, is above 0, and if it loses at most the share ``rule.max_regressions`` of the holder's
+    solved tasks.
     """
     holder, history = 0, []
     for t in range(1, len(successes)):

@@ -54,7 +54,6 @@ def main(params: Params) -> None:
         write_summary(StageSummary("replay", 0, costs, costs=list(costs), notes=notes, arithmetic=in_effect().name))
         shutil.rmtree(finished, ignore_errors=True)
     print("\n".join([f"policies/0 solves {len(right)} of {len(played)} tasks of {split}", *notes]))
-    return None
 
 
 def _idle(why: str) -> None:

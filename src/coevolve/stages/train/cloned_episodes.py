@@ -1,4 +1,4 @@
-"""Replay: each batch of GRPO clones successful episodes of policies/0 (stage `replay`), so that the agent keeps what its tasks do not ask for.
+"""Each batch of GRPO clones episodes of stage `replay`, so that the agent keeps what its tasks do not ask for.
 
 A cloned row has the advantage `ADVANTAGE` and no reward. With ρ_t = 1 at sampling, its gradient is that of a likelihood:
 
